@@ -1,0 +1,38 @@
+# Each target sets up all it needs on a fresh machine with Python 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint types tests clean
+
+demo: $(VENV)/.demo
+	$(BIN)/depthlr demo
+
+test: lint types tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+tests: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
+	$(PIP) -e .
+	touch $@
+
+# timm asks for torchvision, whose wheels ask for a CUDA build of torch; depth counting needs neither.
+$(VENV)/.dev: $(VENV)/.demo
+	$(PIP) -e '.[dev]'
+	$(PIP) --no-deps timm torchvision
+	touch $@

@@ -1,0 +1,190 @@
+"""The weighted line through log10(rate) against log10(depth), with an interval for its slope (Sec. Experiments).
+
+Weights. The paper weights each depth by one over its sample variance. Three seeds know their variance so poorly that
+such weights alone are noisy: over 20 depths the 95 % interval then holds the true slope 73 % of the time (`coverage`
+in tests/law/test_fit.py). So each depth's variance is averaged with the pooled one, which counts as `pooling` further
+degrees of freedom (0: the paper's weights). A depth with one seed, or whose seeds all agree, thereby borrows the pooled
+variance. A grid of `spacing` decades adds a floor: it rounds an optimum with variance spacing^2 / 12, and seeds that
+agree share that rounding, so the floor holds for their mean. With no variance known at all, the line is unweighted.
+
+Interval. The slope's error is estimated twice: from the seeds (t with the seeds' degrees of freedom) and from the
+scatter of the depths about the line (t with depths - 2). The wider interval counts. The standard error is likewise the
+seeds' one times max(1, sqrt(reduced chi^2)), the Birge factor. Two depths have no scatter, and one seed has no spread:
+an interval that neither can give is infinite.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from depthlr.errors import DepthlrError
+from depthlr.law.domain import finite, positive
+
+_SAME = 1e-9  # optima this close in decades are one grid point, written down with different rounding
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Point:
+    """The optima of one depth: mean and sample deviation of log10(rate); one observation has no deviation."""
+
+    depth: float
+    log10_rate: float
+    sd: float | None
+    observations: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """rate = 10^intercept * depth^slope, how sure the slope is, and the points the line went through."""
+
+    slope: float
+    stderr: float
+    interval: tuple[float, float]
+    level: float
+    intercept: float
+    r2: float
+    chi2: float | None  # scatter about the line over what the seeds allow, a degree of freedom; None if not known
+    points: tuple[Point, ...]
+
+    @property
+    def depths(self) -> int:
+        """How many distinct depths were fitted."""
+        return len(self.points)
+
+    @property
+    def observations(self) -> int:
+        """How many optima were fitted, over all depths and seeds."""
+        return sum(point.observations for point in self.points)
+
+    def predict(self, depth: float) -> float:
+        """The line's rate at a depth."""
+        return float(10 ** (self.intercept + self.slope * math.log10(positive(depth, "The depth"))))
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        error = f" ± {self.stderr:.2f}" if math.isfinite(self.stderr) else ""
+        span = (
+            f"{self.level * 100:g}% {low:.2f}..{high:.2f}"
+            if math.isfinite(high)
+            else "no interval: add seeds or depths"
+        )
+        return f"slope {self.slope:.2f}{error} ({span}), R² {self.r2:.2f}, {self.depths} depths"
+
+
+def fit_power_law(
+    depths: Sequence[float],
+    rates: Sequence[float],
+    *,
+    spacing: float | None = None,
+    level: float = 0.95,
+    pooling: float = 2.0,
+) -> Fit:
+    """Fit log10(rate) = intercept + slope * log10(depth) to optima, one entry an observation, several a depth allowed.
+
+    `spacing` is the grid's step in decades, `level` the interval's confidence, `pooling` as said in the file's head.
+    """
+    floor = 0.0 if spacing is None else positive(spacing, "The spacing") ** 2 / 12
+    borrowed = finite(pooling, "The pooling", least=0)
+    if not 0 < positive(level, "The level") < 1:
+        raise DepthlrError(f"The level must lie between 0 and 1, not {level!r}: 0.95 is usual.")
+    points = _points(depths, rates)
+    seeds_freedom = sum(point.observations - 1 for point in points)
+    variances = np.maximum(_mean_variances(points, borrowed), floor)
+    known = bool(variances.max() > 0)
+    line = _line(points, variances if known else np.ones_like(variances))
+
+    half_widths, errors, chi2 = [], [], None
+    if known:
+        errors.append(line.stderr)
+        if seeds_freedom or len(points) > 2:
+            half_widths.append(line.stderr * _quantile(level, seeds_freedom or math.inf))
+    if len(points) > 2:
+        freedom = len(points) - 2
+        chi2 = line.chi2 / freedom
+        errors.append(line.stderr * math.sqrt(chi2))
+        half_widths.append(errors[-1] * _quantile(level, freedom))
+    half = max(half_widths, default=math.inf)
+    return Fit(
+        slope=line.slope,
+        stderr=max(errors, default=math.inf),
+        interval=(line.slope - half, line.slope + half),
+        level=level,
+        intercept=line.intercept,
+        r2=line.r2,
+        chi2=chi2 if known else None,
+        points=points,
+    )
+
+
+def _points(depths: Sequence[float], rates: Sequence[float]) -> tuple[Point, ...]:
+    """The observations by depth, shallow first."""
+    if len(depths) != len(rates):
+        raise DepthlrError(f"Each rate needs its depth, but there are {len(depths)} depths and {len(rates)} rates.")
+    logs: dict[float, list[float]] = {}
+    for place, (depth, rate) in enumerate(zip(depths, rates, strict=True)):
+        key = positive(depth, f"Depth {place} of the fit")
+        logs.setdefault(key, []).append(math.log10(positive(rate, f"Rate {place} of the fit")))
+    if len({math.log10(depth) for depth in logs}) < 2:
+        raise DepthlrError("A slope needs optima at two distinct depths or more: sweep another depth.")
+    return tuple(_point(depth, np.array(logs[depth])) for depth in sorted(logs))
+
+
+def _point(depth: float, logs: Array) -> Point:
+    mean = float(logs.mean())
+    if logs.size == 1:
+        return Point(depth, mean, None, 1)
+    sd = 0.0 if np.ptp(logs) < _SAME else float(logs.std(ddof=1))
+    return Point(depth, mean, sd, logs.size)
+
+
+def _mean_variances(points: Sequence[Point], pooling: float) -> Array:
+    """The variance of each depth's mean, its seeds' own averaged with the pooled one; zeros when none is known."""
+    freedom = np.array([point.observations - 1 for point in points], dtype=np.float64)
+    own = np.array([(point.sd or 0.0) ** 2 for point in points])
+    pooled = float(freedom @ own) / max(1.0, float(freedom.sum()))
+    share = np.maximum(pooling + freedom, np.finfo(np.float64).tiny)  # one seed and no pooling: 0 / tiny, not 0 / 0
+    averaged = (pooling * pooled + freedom * own) / share
+    return np.where(averaged > 0, averaged, pooled) / (freedom + 1)
+
+
+@dataclass(frozen=True)
+class _Line:
+    slope: float
+    intercept: float
+    stderr: float  # of the slope, if the variances are true
+    chi2: float
+    r2: float
+
+
+def _line(points: Sequence[Point], variances: Array) -> _Line:
+    """The least-squares line through the points, each weighted by one over its variance."""
+    x = np.log10([point.depth for point in points])
+    y = np.array([point.log10_rate for point in points])
+    weight = 1 / variances
+    x_mean, y_mean = np.average(x, weights=weight), np.average(y, weights=weight)
+    dx, dy = x - x_mean, y - y_mean  # centred, so a narrow range of depths loses no digits
+    spread = float(weight @ dx**2)
+    slope = float(weight @ (dx * dy)) / spread
+    left = float(weight @ (dy - slope * dx) ** 2)
+    total = float(weight @ dy**2)
+    flat = bool(np.ptp(y) < _SAME)  # no variation, so none explained
+    return _Line(
+        slope=slope,
+        intercept=float(y_mean - slope * x_mean),
+        stderr=1 / math.sqrt(spread),
+        chi2=left,
+        r2=0.0 if flat else 1 - left / total,
+    )
+
+
+def _quantile(level: float, freedom: float) -> float:
+    """The two-sided quantile of Student's t; infinite degrees of freedom give the normal one."""
+    from scipy.special import ndtri, stdtrit  # here, because `import depthlr` must not need scipy
+
+    tail = (1 + level) / 2
+    return float(ndtri(tail) if math.isinf(freedom) else stdtrit(freedom, tail))
