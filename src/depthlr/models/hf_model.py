@@ -1,0 +1,96 @@
+"""Models of the transformers package, untrained, from a model type such as gpt2 and the arguments of its config."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from torch import nn
+
+from depthlr.errors import DepthlrError
+from depthlr.models.argument import did_you_mean
+from depthlr.models.example import Floats, Ids, InputShape
+from depthlr.models.value import Value
+
+# Masked before causal: bert and its kin are listed under both, and are encoders unless told otherwise.
+HEADS = (
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModelForSequenceClassification",
+    "AutoModel",
+)
+SEQUENCE = 16  # long enough to see every operation
+
+
+def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping[str, InputShape]]:
+    """The model with random weights and a head, and the inputs its forward wants, by name."""
+    transformers = _transformers()
+    config = _config(transformers, name, arguments)
+    heads: tuple[str, ...] = HEADS
+    if getattr(config, "is_encoder_decoder", False):
+        heads = ("AutoModelForSeq2SeqLM", *HEADS)
+    elif getattr(config, "is_decoder", False):
+        heads = ("AutoModelForCausalLM", *HEADS)
+    for head in heads:
+        auto = getattr(transformers, head)
+        if type(config) in auto._model_mapping:
+            return _from_config(auto, config), _inputs(config)
+    raise DepthlrError(
+        f"transformers cannot build {name} by itself: write a callable that does, package.module:callable."
+    )
+
+
+def _from_config(auto: Any, config: Any) -> nn.Module:
+    try:
+        model: nn.Module = auto.from_config(config)
+    except ModuleNotFoundError as error:  # raised for whatever goes wrong while the model's file is imported
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        hint = (
+            "install the torchvision that matches your torch, or none" if "torchvision" in str(root) else "install it"
+        )
+        raise DepthlrError(f"transformers could not load {config.model_type} ({root}): {hint}.") from error
+    return model
+
+
+def _config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
+    if name not in transformers.CONFIG_MAPPING:
+        near = did_you_mean(name, transformers.CONFIG_MAPPING.keys())
+        raise DepthlrError(f"transformers has no model type {name!r}{near}: write one such as hf/gpt2 or hf/llama.")
+    config_class = transformers.CONFIG_MAPPING[name]
+    default = config_class()
+    for key in arguments:
+        # A config swallows any keyword, so that a misspelt n_layers would silently build the default depth.
+        if not hasattr(default, key):
+            near = did_you_mean(key, default.to_dict())
+            raise DepthlrError(
+                f"The config of {name} has no {key!r}{near}: see {config_class.__name__} for those it has."
+            )
+    try:
+        config = config_class(**{key: list(v) if isinstance(v, tuple) else v for key, v in arguments.items()})
+    except (TypeError, ValueError) as error:
+        raise DepthlrError(f"The config of {name} does not take these arguments: {error}") from error
+    if hasattr(config, "use_cache") and "use_cache" not in arguments:
+        config.use_cache = False  # the key-value cache serves generation, and only clutters a trace
+    return config
+
+
+def _inputs(config: Any) -> Mapping[str, InputShape]:
+    """input_ids where there is a vocabulary, pixel_values where there is an image size, else nothing."""
+    vocabulary = getattr(config.get_text_config(), "vocab_size", None)
+    size = getattr(config, "image_size", None)
+    if isinstance(vocabulary, int):
+        ids = Ids(min(SEQUENCE, getattr(config, "max_position_embeddings", None) or SEQUENCE), vocabulary)
+        return {"input_ids": ids} | ({"decoder_input_ids": ids} if getattr(config, "is_encoder_decoder", False) else {})
+    if size is not None:
+        height, width = (size, size) if isinstance(size, int) else size
+        return {"pixel_values": Floats((getattr(config, "num_channels", 3), height, width))}
+    return {}
+
+
+def _transformers() -> Any:
+    try:
+        return import_module("transformers")
+    except ModuleNotFoundError as error:
+        raise DepthlrError("hf/ models need the transformers package: run pip install 'depthlr[hf]'.") from error

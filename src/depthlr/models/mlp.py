@@ -1,0 +1,35 @@
+"""A plain multilayer perceptron: z1 = W1 x, z(l) = W(l) sigma(z(l-1)), then a linear head (Sec. 3.1, Eq. 2)."""
+
+from torch import Tensor, nn
+
+from depthlr.models.activation import activation_named
+from depthlr.models.argument import positive_integer
+
+
+class MLP(nn.Module):
+    """`layers` hidden linear layers and a head: effective depth layers + 1."""
+
+    def __init__(
+        self,
+        layers: int = 8,
+        width: int = 256,
+        inputs: int = 3 * 32 * 32,
+        classes: int = 10,
+        activation: str = "relu",
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        layers = positive_integer("layers", layers)
+        width = positive_integer("width", width)
+        fan_in = [positive_integer("inputs", inputs), *[width] * (layers - 1)]
+        # The theory has no biases (Eq. 2), so the hidden layers have none unless asked.
+        self.hidden = nn.ModuleList(nn.Linear(n, width, bias=bias) for n in fan_in)
+        self.activations = nn.ModuleList(activation_named(activation) for _ in fan_in)
+        self.head = nn.Linear(width, positive_integer("classes", classes))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, ...) with `inputs` numbers an example -> (batch, classes)
+        x = x.flatten(1)
+        for linear, activation in zip(self.hidden, self.activations, strict=True):
+            x = activation(linear(x))
+        logits: Tensor = self.head(x)
+        return logits

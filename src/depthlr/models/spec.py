@@ -1,0 +1,91 @@
+"""A model named by text: `cnn?layers=8`, `timm/resnet50`, `hf/gpt2?n_layer=12`, `package.module:callable?x=1`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from depthlr.errors import DepthlrError
+from depthlr.models.argument import did_you_mean
+from depthlr.models.value import Value, format_value, parse_value, split_unquoted
+from depthlr.models.zoo import ZOO
+
+PREFIXES: dict[str, str] = {"zoo": "", "timm": "timm/", "hf": "hf/", "python": ""}
+NAME = re.compile(r"[\w.-]+")
+CALLABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which family builds the model, what it is called there, and with which arguments; `str` gives the text back."""
+
+    family: str
+    name: str
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        # Sorted, so that equal specs print alike and can key a store.
+        arguments = "&".join(f"{key}={format_value(value)}" for key, value in sorted(self.arguments.items()))
+        return PREFIXES[self.family] + self.name + ("?" + arguments if arguments else "")
+
+    def __hash__(self) -> int:
+        return hash((self.family, self.name, frozenset(self.arguments.items())))
+
+    def with_arguments(self, **changes: Value) -> "ModelSpec":
+        """The same model with some arguments set anew, as a sweep over `layers` needs."""
+        changed = ModelSpec(self.family, self.name, {**self.arguments, **changes})
+        check_zoo(changed)
+        return changed
+
+
+def parse_spec(text: str) -> ModelSpec:
+    """Reads a model's text; what is wrong with it is said in one sentence."""
+    path, question, query = text.strip().partition("?")
+    if not path:
+        raise DepthlrError(
+            "The model is empty: name one, such as cnn?layers=8, timm/resnet50 or package.module:callable."
+        )
+    family, name = _family_and_name(path)
+    if question and not query:
+        raise DepthlrError(f"The model {text!r} ends in '?': add arguments, such as layers=8, or leave the '?' away.")
+    arguments: dict[str, Value] = {}
+    for piece in split_unquoted(query, "&") if query else []:
+        key, equals, value = piece.partition("=")
+        if not equals or not key.isidentifier() or not value:
+            raise DepthlrError(f"The argument {piece!r} of {path} is not of the form key=value, such as layers=8.")
+        if key in arguments:
+            raise DepthlrError(f"The argument {key!r} of {path} is given twice: keep one.")
+        arguments[key] = parse_value(value)
+    spec = ModelSpec(family, name, arguments)
+    check_zoo(spec)
+    return spec
+
+
+def check_zoo(spec: ModelSpec) -> None:
+    """A zoo model must exist and take these arguments; other families are checked when they are built."""
+    if spec.family != "zoo":
+        return
+    if spec.name not in ZOO:
+        raise DepthlrError(
+            f"There is no model {spec.name!r}{did_you_mean(spec.name, ZOO)}: choose from {', '.join(ZOO)}, "
+            "or write timm/NAME, hf/TYPE or package.module:callable."
+        )
+    known = ZOO[spec.name].defaults
+    for key in spec.arguments:
+        if key not in known:
+            raise DepthlrError(
+                f"{spec.name} takes no argument {key!r}{did_you_mean(key, known)}: it takes {', '.join(known)}."
+            )
+
+
+def _family_and_name(path: str) -> tuple[str, str]:
+    if CALLABLE.fullmatch(path):
+        return "python", path
+    family, slash, name = path.partition("/")
+    if not slash:
+        family, name = "zoo", path
+    if family not in PREFIXES or family == "python" or not NAME.fullmatch(name) or (slash and family == "zoo"):
+        raise DepthlrError(
+            f"The model {path!r} is not understood: write a zoo name such as cnn, timm/NAME, hf/TYPE "
+            "or package.module:callable."
+        )
+    return family, name

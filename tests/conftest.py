@@ -1,0 +1,35 @@
+"""Setup that every test shares."""
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+def torchvision_operators() -> torch.library.Library | None:
+    """Declares the two operators torchvision looks for when imported: its wheel's own do not load with the CPU torch.
+
+    timm imports torchvision, and so do transformers' models wherever it is installed.
+    """
+    if torch.version.cuda is not None:
+        return None
+    library = torch.library.Library("torchvision", "DEF")
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+TORCHVISION = torchvision_operators()  # the operators vanish with the library, so it is kept
+
+
+@pytest.fixture(scope="session")
+def timm_module():
+    """timm, or a skip where it cannot be imported."""
+    for package in ("timm", "torchvision"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    import timm
+
+    return timm

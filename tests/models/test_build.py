@@ -1,0 +1,230 @@
+"""Building any model from its text."""
+
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from depthlr.errors import DepthlrError
+from depthlr.models import ModelSpec, build
+
+TINY_GPT2 = "hf/gpt2?n_layer=2&n_embd=16&n_head=2&vocab_size=50&n_positions=32"
+
+
+@pytest.fixture
+def user_module(tmp_path, monkeypatch):
+    """A module in the current directory, with models of every kind a user may return."""
+    monkeypatch.chdir(tmp_path)
+    name = f"user_models_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(
+        textwrap.dedent("""
+        import torch
+        from torch import nn
+
+        def bare(width=4): return nn.Linear(3, width)
+        def with_example(): return nn.Linear(3, 4), torch.zeros(5, 3)
+        def with_keywords(): return nn.Linear(3, 4), {"input": torch.zeros(5, 3)}
+        def wrong(): return "a model"
+        number = 3
+        class Nets:
+            @staticmethod
+            def small(): return nn.Linear(1, 1), torch.zeros(1, 1)
+        """)
+    )
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_building_twice_gives_the_same_example_and_touches_no_global_seed():
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    (first,), (second,) = (build("mlp?layers=1&width=1&inputs=3", meta=True)[1] for _ in range(2))
+    assert torch.equal(torch.rand(1), expected)
+    (first,), (second,) = (build("mlp?layers=1&width=1&inputs=3")[1] for _ in range(2))
+    assert torch.equal(first, second)
+    assert first.std() > 0
+
+
+def test_meta_builds_allocate_nothing():
+    for text in ("vit?width=49152&heads=6", "hf/llama"):  # hundreds of gigabytes, and tens
+        model, example = build(text, meta=True)
+        tensors = example.values() if isinstance(example, dict) else example
+        assert {t.device.type for t in (*model.parameters(), *tensors)} == {"meta"}
+
+
+@pytest.mark.parametrize(
+    ("text", "input", "shape"),
+    [
+        ("mlp?layers=2", "1x8x8", (2, 1, 8, 8)),
+        ("cnn?layers=2", "1x8x8", (2, 1, 8, 8)),
+        ("cnn1d?layers=2", "1x50", (2, 1, 50)),
+        ("resnet?blocks=2", "1x8x12", (2, 1, 8, 12)),
+        ("vit?blocks=1", "1x8x8", (2, 1, 8, 8)),
+        ("cct?blocks=1&size=8", "1x8x8", (2, 1, 8, 8)),
+        ("gpt?blocks=1", "ids:5:7", (2, 5)),
+    ],
+)
+def test_a_zoo_model_is_built_to_fit_the_input(text, input, shape):
+    model, (example,) = build(text, input=input)
+    assert example.shape == shape
+    model(example)
+
+
+@pytest.mark.parametrize(
+    ("text", "input", "message"),
+    [
+        ("cnn?inputs=3", "1x8x8", "inputs=3 but the input 1x8x8 means 1"),
+        ("cnn", "64", "3 sizes, such as 3x32x32"),
+        ("vit", "3x8x9", "not square"),
+        ("gpt", "3x8x8", "ids:SEQUENCE:VOCABULARY"),
+        ("mlp", "ids:3:4", "such as 1x8x8"),
+    ],
+)
+def test_an_input_that_cannot_fit_is_refused(text, input, message):
+    with pytest.raises(DepthlrError, match=message):
+        build(text, input=input)
+
+
+def test_a_spec_made_by_hand_is_checked_too():
+    with pytest.raises(DepthlrError, match="takes no argument 'depth'"):
+        build(ModelSpec("zoo", "cnn", {"depth": 3}))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "output"),
+    [
+        (TINY_GPT2, "GPT2LMHeadModel", (2, 16, 50)),
+        (
+            "hf/llama?num_hidden_layers=2&hidden_size=16&intermediate_size=32&num_attention_heads=2"
+            "&num_key_value_heads=1&vocab_size=50",
+            "LlamaForCausalLM",
+            (2, 16, 50),
+        ),
+        (
+            "hf/bert?num_hidden_layers=1&hidden_size=16&intermediate_size=32&num_attention_heads=2&vocab_size=50",
+            "BertForMaskedLM",
+            (2, 16, 50),
+        ),
+        (
+            "hf/vit?num_hidden_layers=1&hidden_size=16&intermediate_size=32&num_attention_heads=2"
+            "&image_size=32&patch_size=8&num_labels=7",
+            "ViTForImageClassification",
+            (2, 7),
+        ),
+        (
+            "hf/t5?num_layers=1&d_model=16&d_ff=32&num_heads=2&d_kv=8&vocab_size=50",
+            "T5ForConditionalGeneration",
+            (2, 16, 50),
+        ),
+    ],
+)
+def test_hugging_face_models_run_on_their_example(text, kind, output):
+    pytest.importorskip("transformers")
+    model, example = build(text)
+    assert type(model).__name__ == kind
+    assert model(**example).logits.shape == output
+
+
+def test_hugging_face_input_can_be_given():
+    pytest.importorskip("transformers")
+    model, example = build(TINY_GPT2, input="ids:9:50")
+    assert example["input_ids"].shape == (2, 9)
+    model, example = build(TINY_GPT2, input="9x16")
+    assert model(**example).logits.shape == (2, 9, 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hf/gtp2", "did you mean 'gpt2'"),
+        ("hf/gpt2?n_layers=2", "did you mean 'n_layer'"),
+    ],
+)
+def test_hugging_face_slips_are_not_swallowed(text, message):
+    pytest.importorskip("transformers")
+    with pytest.raises(DepthlrError, match=message):
+        build(text, meta=True)
+
+
+def test_hugging_face_and_a_torchvision_of_another_torch(monkeypatch):
+    transformers = pytest.importorskip("transformers")
+
+    def broken(config):
+        raise ModuleNotFoundError("Could not import module 'X'.") from RuntimeError("no operator torchvision::nms")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_config", broken)
+    with pytest.raises(DepthlrError, match=r"gpt2 \(no operator torchvision::nms\): install the torchvision that"):
+        build(TINY_GPT2)
+
+
+def test_timm_models_run_on_their_example(timm_module):
+    model, (example,) = build("timm/resnet10t?num_classes=7&in_chans=1", input="1x32x32")
+    assert example.shape == (2, 1, 32, 32)
+    assert model(example).shape == (2, 7)
+    model, (example,) = build("timm/vit_tiny_patch16_224?img_size=32&depth=1&num_classes=7")
+    assert example.shape == (2, 3, 32, 32)
+    assert model(example).shape == (2, 7)
+    _, (example,) = build("timm/resnet18", meta=True)
+    assert example.shape == (2, 3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("timm/resnet5", "timm has no model 'resnet5' .did you mean 'resnet"),
+        ("timm/resnet18?layerz=3", "does not take these arguments"),
+        ("timm/resnet18?pretrained=true", "not wanted"),
+    ],
+)
+def test_timm_slips_are_one_sentence(timm_module, text, message):
+    with pytest.raises(DepthlrError, match=message):
+        build(text, meta=True)
+
+
+@pytest.mark.parametrize(("package", "text"), [("timm", "timm/resnet18"), ("transformers", "hf/gpt2")])
+def test_a_missing_package_names_the_extra_to_install(monkeypatch, package, text):
+    monkeypatch.setitem(sys.modules, package, None)  # what Python does for a module that cannot be found
+    with pytest.raises(DepthlrError, match=r"pip install 'depthlr\[(timm|hf)\]'"):
+        build(text)
+
+
+def test_a_callable_in_the_current_directory_is_found(user_module):
+    path = list(sys.path)
+    model, example = build(f"{user_module}:bare?width=6", input="3")
+    assert model(*example).shape == (2, 6)
+    model, example = build(f"{user_module}:with_example")
+    assert model(*example).shape == (5, 4)
+    model, example = build(f"{user_module}:with_keywords")
+    assert model(**example).shape == (5, 4)
+    model, example = build(f"{user_module}:Nets.small")
+    assert model(*example).shape == (1, 1)
+    model, example = build(f"{user_module}:bare", input="3", meta=True)
+    assert model.weight.is_meta
+    assert sys.path == path
+
+
+def test_a_module_class_is_a_callable_like_any_other():
+    model, example = build("torch.nn:Linear?in_features=3&out_features=4", input="3")
+    assert model(*example).shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("callable", "message"),
+    [
+        ("bare", "without an example input"),
+        ("bare?height=3", "cannot be called with these arguments"),
+        ("missing", "has no 'missing'"),
+        ("number", "is a int, not a callable"),
+        ("wrong", "returned str"),
+    ],
+)
+def test_a_callable_that_will_not_do_is_explained(user_module, callable, message):
+    with pytest.raises(DepthlrError, match=message):
+        build(f"{user_module}:{callable}")
+
+
+def test_a_module_that_is_not_there_is_named():
+    with pytest.raises(DepthlrError, match="no module 'no_such_module'"):
+        build("no_such_module:make")
