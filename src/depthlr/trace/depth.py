@@ -1,0 +1,86 @@
+"""Effective depth: the number of depth units along a model's minimal path (paper, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Any
+
+from torch import nn
+
+from depthlr.errors import DepthlrError
+from depthlr.trace.distance import distances
+from depthlr.trace.graph import Graph
+from depthlr.trace.run import trace
+from depthlr.trace.scope import scope_flags
+from depthlr.trace.units import Unit, units_of
+
+Units = int | Sequence[type[nn.Module]] | None
+
+
+@dataclass(frozen=True)
+class Depth:
+    """A model's effective depth. `total` counts stem and head, `backbone` does not."""
+
+    total: int
+    backbone: int
+    units: tuple[Unit, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> int:
+        """Plain weighted layers on the minimal path (the paper's m)."""
+        return self.total - self.residual
+
+    @property
+    def residual(self) -> int:
+        """Residual updates on the minimal path (the paper's K)."""
+        return sum(u.kind == "residual" for u in self.units)
+
+    @property
+    def width(self) -> int | None:
+        """Features of the typical unit: the median over the body."""
+        widths = [u.width for u in self.units if u.role == "body" and u.width]
+        return median_low(widths) if widths else None
+
+    def __str__(self) -> str:
+        head = f"effective depth {self.total} (backbone {self.backbone}; {self.plain} plain, {self.residual} residual)"
+        rows = [f"{i:>4}  {u.kind:<8}  {u.role:<4}  {u.width:>6}  {_place(u)}" for i, u in enumerate(self.units, 1)]
+        return "\n".join([head, *rows, *(f"note: {flag}" for flag in self.flags)])
+
+
+def _place(unit: Unit) -> str:
+    return unit.path if unit.branch == unit.path or not unit.branch else f"{unit.path or '.'} <- {unit.branch}"
+
+
+def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> Depth:
+    """Count the units on the minimal path of `model`, by watching it run on `example` (no weights are allocated).
+
+    `units=[Block]` makes every call of these classes one unit; a number is taken as the total.
+    """
+    if isinstance(units, int):
+        if units < 1:
+            raise DepthlrError(f"units={units}: a model has at least one unit.")
+        return Depth(units, units)
+    graph = trace(model, example, allow_recurrence=units is not None)
+    return depth_of(graph, units)
+
+
+def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> Depth:
+    """The depth of an already recorded run."""
+    blocks: frozenset[int] = frozenset()
+    if units is not None:
+        names = {c.__name__ if isinstance(c, type) else str(c) for c in units}
+        blocks = frozenset(i for i, call in enumerate(graph.calls) if call.kind in names)
+        if not blocks:
+            raise DepthlrError(f"units={sorted(names)}: no module of such a class ran; there are {_kinds(graph)}.")
+    far = distances(graph, blocks)
+    found = units_of(graph, far)
+    if not found:
+        raise DepthlrError("no weighted layer lies between the model's input and its output, so its depth is zero.")
+    return Depth(len(found), sum(u.role == "body" for u in found), found, scope_flags(graph, far))
+
+
+def _kinds(graph: Graph) -> str:
+    return ", ".join(sorted({call.kind for call in graph.calls if call.kind}))

@@ -1,0 +1,67 @@
+"""What one run of a model looked like: operations on the signal, in the order in which they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+ROOT = 0  # node 0 stands for the model's inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A pointwise function with the constants it was called with."""
+
+    function: Callable[..., Tensor]
+    constants: tuple[Any, ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return self.function(z.clone(), *self.constants, **dict(self.options))  # it may work in place
+
+
+@dataclass(slots=True)
+class Node:
+    """One operation whose result depends on the input through the signal path."""
+
+    name: str  # the torch function
+    inputs: tuple[int, ...]  # earlier nodes it reads, each once
+    weights: tuple[str, ...] = ()  # parameters it reads directly or through views
+    weighted: bool = False  # does it multiply the signal by one of them?
+    scope: int = 0  # innermost module call it ran in
+    width: int = 0  # features of a weighted operation's result
+    fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
+    activation: Activation | None = None
+
+
+@dataclass(slots=True)
+class ModuleCall:
+    """One call of one module."""
+
+    path: str
+    kind: str  # class name
+    module_id: int
+    parent: int
+    output: int | None = None  # node of its (first) output
+
+
+@dataclass(slots=True)
+class Graph:
+    """Nodes in topological order, the module calls they ran in, and the node of the readout."""
+
+    nodes: list[Node] = field(default_factory=lambda: [Node("input", ())])
+    calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", "", 0, 0)])
+    readout: int = ROOT
+
+    def path(self, node: int) -> str:
+        return self.calls[self.nodes[node].scope].path
+
+    def consumers(self) -> list[list[int]]:
+        readers: list[list[int]] = [[] for _ in self.nodes]
+        for index, node in enumerate(self.nodes):
+            for source in node.inputs:
+                readers[source].append(index)
+        return readers

@@ -1,0 +1,161 @@
+"""Running a model under the recorder: without allocating weights where that works, for real where it does not."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.nn.parameter import is_lazy
+
+from depthlr.errors import DepthlrError
+from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.record import Recorder
+from depthlr.trace.unwrap import is_sharded, unwrap
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class _Options(TypedDict):
+    integers_are_signal: bool
+    allow_recurrence: bool
+
+
+def arguments_of(example: Any) -> Arguments:
+    """An example as the model's arguments: a tensor, a tuple of positional ones, or a mapping of named ones."""
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    if isinstance(example, tuple | list):
+        return tuple(example), {}
+    return (example,), {}
+
+
+def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False) -> Graph:
+    """The graph of one run of `model` on `example`. The model is left as it was."""
+    model = unwrap(model)
+    check_runnable(model)
+    for integers_are_signal in (False, True):
+        graph = _trace(model, arguments_of(example), integers_are_signal, allow_recurrence)
+        if graph.readout != ROOT:
+            return graph
+    raise DepthlrError(
+        "the model's output does not depend on the example through any torch operation, so it has no depth to count."
+    )
+
+
+def check_runnable(model: nn.Module) -> None:
+    """Refuse models that cannot be traced or measured at all."""
+    if not isinstance(model, nn.Module):
+        raise DepthlrError(f"expected a torch.nn.Module, got {type(model).__name__}.")
+    if next(model.parameters(), None) is None:
+        raise DepthlrError(f"{type(model).__name__} has no parameters, so there is nothing whose rate could be set.")
+    if any(is_lazy(p) for p in model.parameters()):
+        raise DepthlrError("the model has lazy, uninitialised parameters: run it once on a batch, then try again.")
+
+
+def _trace(model: nn.Module, arguments: Arguments, integers_are_signal: bool, allow_recurrence: bool) -> Graph:
+    options = _Options(integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence)
+    on_meta = any(p.is_meta for p in model.parameters())
+    if not is_sharded(model):
+        try:
+            return _run_fake(model, arguments, options)
+        except DepthlrError:
+            raise
+        except Exception as error:  # the model looks at values, or holds tensors that cannot be faked
+            if on_meta:
+                raise cannot_run(error) from error
+    try:
+        return _run_real(model, arguments, options)
+    except DepthlrError:
+        raise
+    except Exception as error:
+        raise cannot_run(error) from error
+
+
+def cannot_run(error: Exception) -> DepthlrError:
+    """The one sentence for a model that failed on its example."""
+    detail = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return DepthlrError(
+        f"the model could not run on the example ({type(error).__name__}: {detail}); pass one that "
+        "model(*example) or model(**example) accepts."
+    )
+
+
+def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    with FakeTensorMode(allow_non_fake_inputs=True), eager(), quiet(), torch.no_grad():
+
+        def shadow(tensor: Tensor) -> Tensor:
+            device = torch.device("cpu") if tensor.is_meta else tensor.device
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+
+        parameters = {name: shadow(p) for name, p in model.named_parameters()}
+        buffers = {name: shadow(b) for name, b in model.named_buffers()}
+        args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
+        recorder = Recorder(model, parameters, **options)
+        recorder.feed((args, kwargs))
+        with recorder:
+            output = functional_call(model, {**parameters, **buffers}, args, kwargs)
+        recorder.close(output)
+    return recorder.graph
+
+
+def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    args, kwargs = arguments
+    recorder = Recorder(model, dict(model.named_parameters()), **options)
+    recorder.feed((args, kwargs))
+    with eager(), torch.no_grad(), untouched(model), recorder:
+        recorder.close(model(*args, **kwargs))
+    return recorder.graph
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Fake tensors log a traceback before they raise; the caller gets the exception and needs no log."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """No compiled graphs and no fused inference kernels: they hide their operations."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+            # Compiled submodules run their hooks twice; a second call of the same module changes no count.
+            warnings.filterwarnings("ignore", message="Using `torch.compile")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextlib.contextmanager
+def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
+    """Run a model and put back what running it changes: buffers and random states. `seed` fixes the latter inside."""
+    buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
+    devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
+    python_state = random.getstate()
+    with torch.random.fork_rng(devices=sorted(devices, key=str)):
+        if seed is not None:
+            torch.manual_seed(seed)
+            random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            with torch.no_grad():
+                for name, buffer in model.named_buffers():
+                    if name in buffers:
+                        buffer.copy_(buffers[name])

@@ -1,0 +1,75 @@
+"""What lies outside the law's scope in a model's graph: one sentence each, beside the count."""
+
+from __future__ import annotations
+
+from depthlr.trace import operations as ops
+from depthlr.trace.distance import Distances
+from depthlr.trace.graph import Graph
+
+
+def scope_flags(graph: Graph, far: Distances) -> tuple[str, ...]:
+    """Sentences about structures that the minimal-path convention does not cover."""
+    flags = [_concatenation(graph, far), _long_skip(graph, far), *_sharing(graph)]
+    return tuple(flag for flag in flags if flag)
+
+
+def _concatenation(graph: Graph, far: Distances) -> str | None:
+    for index, node in enumerate(graph.nodes):
+        if node.name in ops.CONCATENATIONS and len({far.units[i] for i in node.inputs}) > 1:
+            return (
+                f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
+                "layers it skips, so the count is low; pass units= to count your own blocks."
+            )
+    return None
+
+
+def _long_skip(graph: Graph, far: Distances) -> str | None:
+    skipped = max(far.skipped)
+    if skipped < 2:
+        return None
+    where = graph.path(far.skipped.index(skipped)) or "the top level"
+    return (
+        f"long skip at {where}: one addition passes over {skipped} residual updates and counts as a single unit; "
+        "pass units= to count what it skips."
+    )
+
+
+def _sharing(graph: Graph) -> list[str]:
+    users: dict[str, list[int]] = {}
+    for index, node in enumerate(graph.nodes):
+        if node.weighted:
+            for name in dict.fromkeys(node.weights):
+                if not name.endswith("bias"):
+                    users.setdefault(name, []).append(index)
+    shared = {name: uses for name, uses in users.items() if len(uses) > 1}
+    recurrent = [n for n, uses in shared.items() if _applied_to_itself(graph, uses)]
+    tied = [n for n in shared if n not in recurrent]
+    flags = []
+    if recurrent:
+        flags.append(
+            f"recurrence: {recurrent[0]} is applied {len(shared[recurrent[0]])} times in a row"
+            f"{_more(recurrent)}; the law covers non-recurrent models."
+        )
+    if tied:
+        flags.append(f"weight sharing: {tied[0]} is used {len(shared[tied[0]])} times{_more(tied)}.")
+    return flags
+
+
+def _more(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more weights)" if len(names) > 1 else ""
+
+
+def _applied_to_itself(graph: Graph, uses: list[int]) -> bool:
+    """Does a weight's last use read what its first made, by the same operation (a tied embedding's is another)?"""
+    first, last = uses[0], uses[-1]
+    if graph.nodes[first].name != graph.nodes[last].name:
+        return False
+    seen, pending = {last}, [last]
+    while pending:
+        for source in graph.nodes[pending.pop()].inputs:
+            if source == first:
+                return True
+            if source > first and source not in seen:
+                seen.add(source)
+                pending.append(source)
+    return False

@@ -1,0 +1,106 @@
+"""The depth units of a model: what lies on its minimal path, and the tensor that stands for each unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from depthlr.trace import operations as ops
+from depthlr.trace.distance import Distances, weighted_between
+from depthlr.trace.graph import ROOT, Graph
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One depth unit: a plain weighted layer or one residual update."""
+
+    kind: str  # "plain" or "residual"
+    role: str  # "stem", "body" or "head"
+    path: str  # the module in which it happens
+    branch: str  # the last weighted layer in it
+    width: int  # its features
+    node: int  # where it happens in the graph
+    state: int  # node of its pre-activation: after the norm that follows it, if one does
+
+
+def units_of(graph: Graph, far: Distances) -> tuple[Unit, ...]:
+    """The units from input to readout."""
+    chain = [n for n in _walk_back(graph.readout, far) if far.kind[n]][::-1]
+    readers = graph.consumers()
+    normed = {n: _following_norm(graph, readers, n) for n in chain}
+    residual = [n for n in chain if far.kind[n] == "residual"]
+    if residual and sum(normed[n] is not None for n in residual[:-1]) * 2 <= len(residual[:-1]):
+        # A pre-LN stack's last update is followed by the final norm alone, which does not make it post-LN.
+        normed[residual[-1]] = None
+    units = []
+    for n in chain:
+        ends = last_weighted(graph, far, n) if far.kind[n] == "residual" else (n,)
+        last = ends[0] if ends else n
+        after = normed[n]
+        state = n if after is None else after
+        units.append(Unit(far.kind[n], "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state))
+    return _with_roles(units)
+
+
+def _walk_back(node: int, far: Distances) -> list[int]:
+    path = []
+    while node != ROOT:
+        path.append(node)
+        node = far.back[node]
+    return path
+
+
+def _with_roles(units: list[Unit]) -> tuple[Unit, ...]:
+    """Stem and head are the plain layers before the first and after the last residual update; in a model without any,
+    the last layer alone is the head: its first layer is one like the others."""
+    residual = [i for i, u in enumerate(units) if u.kind == "residual"]
+    if residual:
+        first, last = residual[0], residual[-1]
+    else:
+        first, last = 0, max(len(units) - 2, 0)
+    return tuple(replace(u, role="stem" if i < first else "head" if i > last else "body") for i, u in enumerate(units))
+
+
+def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | None:
+    """The norm that alone reads this value (through reshapes and dropout), as in post-LN or convolution + BatchNorm."""
+    while True:
+        following = readers[node]
+        if not following:
+            return None
+        first = graph.nodes[following[0]]
+        if len(following) == 1:
+            if first.name in ops.NORMS:
+                return following[0]
+            if first.name in ops.TRANSPARENT:
+                node = following[0]
+                continue
+        # A norm written out in elementary operations: all readers sit in one call of a module named so.
+        call = graph.calls[first.scope]
+        if "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following):
+            return call.output
+        return None
+
+
+def last_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
+    """The weighted operations that end the branches of a residual update."""
+    origin, inputs = far.back[update], graph.nodes[update].inputs
+    lengths = weighted_between(graph, origin, inputs)
+    longest = max(lengths[i][1] for i in inputs)
+    # Where the skip has a projection of its own, the branch is the longer of the two.
+    pending = [i for i in inputs if lengths[i][1] == longest]
+    found: dict[int, None] = {}
+    while pending:
+        index = pending.pop()
+        node = graph.nodes[index]
+        if node.weighted:
+            found[index] = None
+        elif node.name in ops.ADDITIONS:
+            pending.extend(i for i in node.inputs if i in lengths and i != origin)
+        elif far.back[index] in lengths and far.back[index] != origin:
+            pending.append(far.back[index])
+    return tuple(found)
+
+
+def branch_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
+    """Every weighted operation between a residual update and the value it updates."""
+    lengths = weighted_between(graph, far.back[update], graph.nodes[update].inputs)
+    return tuple(i for i in lengths if graph.nodes[i].weighted and i != far.back[update])

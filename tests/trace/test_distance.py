@@ -1,0 +1,80 @@
+"""Dominators and distances against slow references on random graphs."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from depthlr.trace.distance import Dominators, distances, weighted_between
+from depthlr.trace.graph import Graph, Node
+
+
+@st.composite
+def graphs(draw) -> Graph:
+    graph = Graph()
+    for index in range(1, draw(st.integers(1, 24)) + 1):
+        inputs = draw(st.lists(st.integers(0, index - 1), min_size=1, max_size=3, unique=True))
+        weighted = draw(st.booleans())
+        graph.nodes.append(Node("linear" if weighted else "add", tuple(inputs), weighted=weighted))
+    graph.readout = len(graph.nodes) - 1
+    return graph
+
+
+def all_paths(graph: Graph, start: int, end: int) -> list[list[int]]:
+    if start == end:
+        return [[start]]
+    return [[*p, end] for i in graph.nodes[end].inputs for p in all_paths(graph, start, i)]
+
+
+def dominators(graph: Graph, node: int) -> set[int]:
+    """Nodes on every path from the input."""
+    memo: dict[int, set[int]] = {0: {0}}
+    for index in range(1, node + 1):
+        memo[index] = {index} | set.intersection(*(memo[i] for i in graph.nodes[index].inputs))
+    return memo[node]
+
+
+@given(graphs())
+def test_immediate_dominators(graph: Graph) -> None:
+    tree = Dominators()
+    for index, node in enumerate(graph.nodes[1:], 1):
+        assert tree.add(node.inputs) == max(dominators(graph, index) - {index})
+
+
+@given(graphs(), st.data())
+def test_common_dominator_is_the_nearest_one(graph: Graph, data) -> None:
+    tree = Dominators()
+    for node in graph.nodes[1:]:
+        tree.add(node.inputs)
+    chosen = data.draw(st.lists(st.integers(0, len(graph.nodes) - 1), min_size=1, max_size=3))
+    assert tree.common(chosen) == max(set.intersection(*(dominators(graph, n) for n in chosen)))
+
+
+@given(graphs(), st.data())
+def test_weighted_between_counts_along_all_paths(graph: Graph, data) -> None:
+    origin = data.draw(st.integers(0, len(graph.nodes) - 1))
+    end = data.draw(st.integers(origin, len(graph.nodes) - 1))
+    counts = [sum(graph.nodes[n].weighted for n in p[1:]) for p in all_paths(graph, origin, end)]
+    found = weighted_between(graph, origin, [end]).get(end)
+    assert found == ((min(counts), max(counts)) if counts else None)
+
+
+@given(graphs())
+def test_depth_is_at_most_the_shortest_weighted_path_plus_its_updates(graph: Graph) -> None:
+    far = distances(graph)
+    for index in range(1, len(graph.nodes)):
+        step = far.back[index]
+        assert far.units[index] == far.units[step] + bool(far.kind[index])
+        assert step < index
+
+
+@given(st.integers(1, 40), st.integers(1, 4))
+def test_a_stack_of_residual_branches_counts_one_each(blocks: int, branch: int) -> None:
+    graph = Graph()
+    stream = 0
+    for _ in range(blocks):
+        inner = stream
+        for _ in range(branch):
+            graph.nodes.append(Node("linear", (inner,), weighted=True))
+            inner = len(graph.nodes) - 1
+        graph.nodes.append(Node("add", (stream, inner)))
+        stream = len(graph.nodes) - 1
+    assert distances(graph).units[stream] == blocks
