@@ -1,0 +1,54 @@
+"""What a batch is: inputs for the model and a target for the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from depthlr.errors import DepthlrError
+from depthlr.trace.run import Arguments, arguments_of
+
+LossFn = Callable[[Any, Any], Tensor]
+
+
+def batches_of(batches: Any, limit: int) -> list[Any]:
+    """One batch, a sequence of them (all are used) or any other iterable such as a DataLoader (the first `limit`)."""
+    if isinstance(batches, Mapping) or _is_pair(batches):
+        return [batches]
+    if isinstance(batches, Sequence) and not isinstance(batches, str):
+        found = list(batches)
+    elif isinstance(batches, Iterable) and not isinstance(batches, Tensor):
+        found = list(islice(batches, limit))
+    else:
+        raise DepthlrError(
+            f"batches is a {type(batches).__name__}: pass a pair (inputs, target), a mapping, or an iterable of those."
+        )
+    if not found:
+        raise DepthlrError("batches is empty: at least one batch is needed for a gradient.")
+    for batch in found:
+        if not (isinstance(batch, Mapping) or _is_pair(batch)):
+            raise DepthlrError(f"a batch is a pair (inputs, target) or a mapping, not a {type(batch).__name__}.")
+    return found
+
+
+def _is_pair(value: Any) -> bool:
+    """(inputs, target) with inputs a tensor, a mapping, or a tuple of tensors."""
+    if not (isinstance(value, tuple | list) and len(value) == 2):
+        return False
+    inputs, target = value
+    if isinstance(inputs, tuple | list):
+        # Two pairs make a sequence of batches; a tuple of inputs has a target beside it that is no tuple.
+        return not isinstance(target, tuple | list) and all(isinstance(i, Tensor) for i in inputs)
+    return isinstance(inputs, Tensor) or (isinstance(inputs, Mapping) and not isinstance(target, Mapping))
+
+
+def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
+    """A batch as the model's arguments and the loss's target, on the model's device."""
+    moved = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.to(device), batch)
+    if isinstance(moved, Mapping):
+        return arguments_of(moved), moved
+    return arguments_of(moved[0]), moved[1]

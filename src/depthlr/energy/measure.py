@@ -1,0 +1,193 @@
+"""Measuring update energy: one backward pass for the step, one forward-mode pass for its effect on every unit.
+
+Delta z_l = sum_a (d z_l / d theta_a) Delta theta_a          (Eq. 3, linearised; Delta theta = the optimizer's step)
+S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, at rate 1)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from depthlr.energy.batch import LossFn, batches_of, split
+from depthlr.energy.energy import Energy, UnitEnergy
+from depthlr.energy.step import step_direction
+from depthlr.errors import DepthlrError
+from depthlr.trace.depth import Depth, Units, depth_of
+from depthlr.trace.graph import Graph
+from depthlr.trace.record import Recorder
+from depthlr.trace.run import Arguments, cannot_run, check_runnable, eager, untouched
+from depthlr.trace.unwrap import is_sharded, unwrap
+
+
+def update_energy(
+    model: nn.Module,
+    batches: Any,
+    loss_fn: LossFn,
+    optimizer: Any = "sgd",
+    *,
+    probe: Any = None,
+    units: Units = None,
+    seed: int = 0,
+    limit: int = 4,
+) -> Energy:
+    """Energy of one optimizer step at every unit and at the readout, for this very initialisation, at rate 1.
+
+    `batches` is one (inputs, target) or several, over which energies are averaged; each is both what the step learns
+    from and what it is measured on, unless `probe` names another batch. The loss is `loss_fn(model(inputs), target)`.
+    `optimizer` is the user's own (an object, a list, a factory or a name): its real next step is the direction.
+    `seed` fixes dropout and stochastic depth. Model, gradients, buffers and random states are left as they were.
+    """
+    model = unwrap(model)
+    check_measurable(model)
+    measured = [
+        _one_batch(model, batch, loss_fn, optimizer, probe, units, seed) for batch in batches_of(batches, limit)
+    ]
+    return _average(measured)
+
+
+def check_measurable(model: nn.Module) -> None:
+    """Refuse models on which no step can be taken here."""
+    check_runnable(model)
+    if is_sharded(model):
+        raise DepthlrError("update energy needs whole weights: measure before wrapping the model in FSDP.")
+    if any(p.is_meta for p in model.parameters()):
+        raise DepthlrError("the model's weights are on the meta device: energies need real ones.")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise DepthlrError("every parameter is frozen, so a step changes nothing.")
+
+
+def _one_batch(
+    model: nn.Module, batch: Any, loss_fn: LossFn, optimizer: Any, probe: Any, units: Units, seed: int
+) -> Energy:
+    if isinstance(units, int):
+        raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
+    device = next(model.parameters()).device
+    arguments, target = split(batch, device)
+    with _same_conditions(model, seed):
+        graph, gradients, loss = _backward(model, arguments, target, loss_fn, recurrent=units is not None)
+    depth = depth_of(graph, units)
+    direction = step_direction(optimizer, dict(model.named_parameters()), gradients)
+    if probe is not None:
+        arguments, _ = split(probe, device)
+    with _same_conditions(model, seed):
+        squares, readout = _forward(model, arguments, direction, graph, depth)
+    energies = tuple(UnitEnergy(u, *squares[u.state].tolist()) for u in depth.units)
+    change, size = readout.tolist()
+    return Energy(energies, change, size, float(loss))
+
+
+@contextlib.contextmanager
+def _same_conditions(model: nn.Module, seed: int) -> Iterator[None]:
+    # Forward mode has no formula for the fused attention kernels, and they draw dropout otherwise than the plain one:
+    # both passes use the plain one, so that they see the same network.
+    with eager(), untouched(model, seed), sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+def _backward(
+    model: nn.Module, arguments: Arguments, target: Any, loss_fn: LossFn, *, recurrent: bool
+) -> tuple[Graph, dict[str, Tensor], Tensor]:
+    """The graph of the forward pass, and the gradient of the loss; `.grad` is not touched."""
+    leaves = {n: p.detach().requires_grad_(p.requires_grad) for n, p in model.named_parameters()}
+    recorder = Recorder(model, leaves, allow_recurrence=recurrent)
+    recorder.feed(arguments)
+    with torch.enable_grad():
+        try:
+            with recorder:
+                output = functional_call(model, leaves, *arguments)
+            recorder.close(output)
+        except DepthlrError:
+            raise
+        except Exception as error:
+            raise cannot_run(error) from error
+        loss = loss_fn(output, target)
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
+    if not torch.isfinite(loss):
+        raise DepthlrError(f"the loss is {loss.item()} on this batch, so it has no step: check the data and the init.")
+    moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
+    if not loss.requires_grad:
+        raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
+    found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
+    gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
+    norms = torch.stack([g.to_dense().abs().max() if g.is_sparse else g.abs().max() for g in gradients.values()])
+    if not bool(norms.isfinite().all()):
+        raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
+    if not bool((norms > 0).any()):
+        raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")
+    return recorder.graph, gradients, loss.detach()
+
+
+def _forward(
+    model: nn.Module, arguments: Arguments, direction: dict[str, Tensor], graph: Graph, depth: Depth
+) -> tuple[dict[int, Tensor], Tensor]:
+    """(energy, mean square) at every unit's pre-activation, and at the readout."""
+    wanted = {u.state for u in depth.units}
+    squares: dict[int, Tensor] = {}
+
+    def observe(node: int, value: Tensor) -> None:
+        # At once, since an activation may overwrite the tensor in place right after.
+        if node in wanted:
+            squares[node] = _squares(value)
+
+    with forward_ad.dual_level(), torch.no_grad():
+        duals = {n: p.detach() for n, p in model.named_parameters()}
+        for name, change in direction.items():
+            duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
+        recorder = Recorder(model, duals, observe=observe, allow_recurrence=True)
+        recorder.feed(arguments)
+        try:
+            with recorder:
+                output = functional_call(model, duals, *arguments)
+        except NotImplementedError as error:
+            detail = str(error).splitlines()[0]
+            raise DepthlrError(
+                f"an operation of the model has no forward-mode derivative in this PyTorch ({detail})."
+            ) from error
+        readout = _squares(recorder.close(output))
+    if [n.name for n in recorder.graph.nodes] != [n.name for n in graph.nodes]:
+        raise DepthlrError(
+            "the model ran other operations the second time: its control flow is random, or depends on the batch; "
+            "measure in eval mode or with the same batch."
+        )
+    return squares, readout
+
+
+def _squares(value: Tensor) -> Tensor:
+    primal, tangent = forward_ad.unpack_dual(value)  # type: ignore[no-untyped-call]
+    if tangent is None:
+        tangent = torch.zeros_like(primal)
+    return torch.stack([_mean_square(tangent), _mean_square(primal)])
+
+
+def _mean_square(tensor: Tensor) -> Tensor:
+    # Half precision overflows when squared; complex values count by their modulus.
+    wide = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
+    return wide.square().mean().double()
+
+
+def _average(measured: list[Energy]) -> Energy:
+    """Expectation over batches: the mean of each energy."""
+    count = len(measured)
+    first = measured[0]
+    if any(len(m.units) != len(first.units) for m in measured):
+        raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
+    units = tuple(
+        UnitEnergy(same[0].unit, sum(u.energy for u in same) / count, sum(u.mean_square for u in same) / count)
+        for same in zip(*(m.units for m in measured), strict=True)
+    )
+    return Energy(
+        units,
+        sum(m.readout for m in measured) / count,
+        sum(m.readout_mean_square for m in measured) / count,
+        sum(m.loss for m in measured) / count,
+    )

@@ -1,0 +1,85 @@
+"""Update energy over initialisations: medians, means and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log10
+from statistics import fmean, median, stdev
+from typing import Any
+
+import torch
+from torch import nn
+
+from depthlr.energy.batch import LossFn
+from depthlr.energy.energy import Energy, UnitEnergy
+from depthlr.energy.measure import update_energy
+from depthlr.energy.step import is_factory
+from depthlr.errors import DepthlrError
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One quantity over several initialisations."""
+
+    median: float
+    mean: float
+    sd_log10: float  # in decades; energies of deep plain stacks are far from normal
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        decades = [log10(v) for v in values if v > 0]
+        return Spread(median(values), fmean(values), stdev(decades) if len(decades) > 1 else 0.0)
+
+
+@dataclass(frozen=True)
+class EnergyOverSeeds:
+    """Energies of several initialisations of one model."""
+
+    energies: tuple[Energy, ...]
+
+    @property
+    def mean_energy(self) -> Spread:
+        return Spread.of([e.mean for e in self.energies])
+
+    @property
+    def readout(self) -> Spread:
+        return Spread.of([e.readout for e in self.energies])
+
+    @property
+    def rate(self) -> float:
+        """Rate at which the median over initialisations of the mean energy is 1."""
+        return float(self.mean_energy.median**-0.5)
+
+    @property
+    def units(self) -> tuple[UnitEnergy, ...]:
+        """The units of one initialisation; all have the same."""
+        return self.energies[0].units
+
+    def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
+        """Median over initialisations of the typical unit's energy."""
+        return median(e.aggregate(how, relative=relative) for e in self.energies)
+
+
+def update_energy_over_seeds(
+    build: Callable[[], nn.Module],
+    seeds: Sequence[int],
+    batches: Any,
+    loss_fn: LossFn,
+    optimizer: Any = "sgd",
+    **options: Any,
+) -> EnergyOverSeeds:
+    """`update_energy` of `build()` under each seed; `optimizer` is a factory or a name, since every model is new."""
+    if not seeds:
+        raise DepthlrError("seeds is empty: name at least one.")
+    if not is_factory(optimizer):
+        raise DepthlrError(
+            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
+        )
+    energies = []
+    for seed in seeds:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = build()
+        energies.append(update_energy(model, batches, loss_fn, optimizer, **options))
+    return EnergyOverSeeds(tuple(energies))

@@ -1,0 +1,126 @@
+"""The direction of an optimizer's real next step, without taking it.
+
+The optimizer is copied onto float64 copies of the parameters and stepped there, so that the small difference between
+new and old weights keeps its digits and nothing of the user's is touched.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from depthlr.errors import DepthlrError
+
+Optimizers = Optimizer | Sequence[Optimizer]
+Factory = Callable[[list[nn.Parameter]], Optimizers]
+
+
+def muon(parameters: Iterable[nn.Parameter], lr: float = 1e-3) -> list[Optimizer]:
+    """Muon on 2-D weights, AdamW on the rest."""
+    everything = list(parameters)
+    matrices = [p for p in everything if p.dim() == 2]
+    rest = [p for p in everything if p.dim() != 2]
+    made: list[Optimizer] = []
+    if matrices:
+        made.append(torch.optim.Muon(matrices, lr=lr, weight_decay=0.0))
+    if rest:
+        made.append(torch.optim.AdamW(rest, lr=lr, weight_decay=0.0))
+    return made
+
+
+OPTIMIZERS: dict[str, Factory] = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=1e-3),
+    "momentum": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-3),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
+    "muon": muon,
+}
+
+
+def is_factory(optimizer: Any) -> bool:
+    """Can this make an optimizer for any model (a name or a callable), or is it bound to one?"""
+    return isinstance(optimizer, str) or (callable(optimizer) and not isinstance(optimizer, Optimizer))
+
+
+def step_direction(
+    optimizer: Any, parameters: Mapping[str, nn.Parameter], gradients: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Change of every parameter in one step at base rate 1, for these gradients.
+
+    Groups with rates of their own keep their ratio to the first group's, which is the base rate; a scheduler's warm-up
+    is left out (its `initial_lr` counts).
+    """
+    copies = {n: nn.Parameter(_precise(parameters[n].detach()).clone()) for n in gradients}
+    optimizers = _on_copies(optimizer, parameters, copies)
+    for name, gradient in gradients.items():
+        dense = gradient.to_dense() if gradient.is_sparse else gradient
+        copies[name].grad = dense.to(copies[name].dtype)
+    base = _use_initial_rates(optimizers)
+    for one in optimizers:
+        try:
+            one.step()
+        except TypeError as error:
+            raise DepthlrError(
+                f"{type(one).__name__}.step() needs more than gradients ({error}); update energy takes optimizers "
+                "whose step() works without a closure."
+            ) from error
+    return {n: ((copies[n].detach() - _precise(parameters[n].detach())) / base).to(parameters[n].dtype) for n in copies}
+
+
+def _precise(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
+
+
+def _on_copies(
+    optimizer: Any, parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
+) -> list[Optimizer]:
+    """The optimizer, or a copy of it, holding the copied parameters."""
+    if isinstance(optimizer, str):
+        if optimizer not in OPTIMIZERS:
+            raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
+        optimizer = OPTIMIZERS[optimizer]
+    made = optimizer(list(copies.values())) if is_factory(optimizer) else optimizer
+    optimizers = list(made) if isinstance(made, Sequence) else [made]
+    for one in optimizers:
+        if not isinstance(one, Optimizer):
+            raise DepthlrError(
+                f"optimizer is a {type(one).__name__}: pass a torch.optim object, a list of them, a factory that takes "
+                f"parameters, or one of {', '.join(OPTIMIZERS)}."
+            )
+    held = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
+    if held & {id(c) for c in copies.values()}:
+        return optimizers
+    if not held & {id(parameters[n]) for n in copies}:
+        raise DepthlrError("the optimizer holds none of the model's parameters: build it from model.parameters().")
+    memo: dict[int, Any] = {id(parameters[n]): c for n, c in copies.items()}
+    return [_copied(one, memo) for one in optimizers]
+
+
+def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
+    clone = copy.deepcopy(optimizer, memo)
+    # Optimizer pickles its state and groups alone; what a subclass keeps beside them comes along here. A scheduler's
+    # wrapper around step() stays behind: it is bound to the original.
+    for name, value in vars(optimizer).items():
+        if name not in vars(clone) and name != "step" and "hook" not in name:
+            setattr(clone, name, copy.deepcopy(value, memo))
+    for parameter, slots in clone.state.items():
+        for name, value in slots.items():
+            if isinstance(value, Tensor) and value.is_floating_point() and name != "step":
+                slots[name] = value.to(parameter.dtype)  # moments match the float64 copies
+    return clone
+
+
+def _use_initial_rates(optimizers: Sequence[Optimizer]) -> float:
+    """Undo schedulers and return the base rate: the first one that is not zero."""
+    groups = [group for one in optimizers for group in one.param_groups]
+    for group in groups:
+        group["lr"] = float(group.get("initial_lr", group["lr"]))
+    base = next((g["lr"] for g in groups if g["lr"] > 0), None)
+    if base is None:
+        raise DepthlrError("every rate in the optimizer is 0: give it any positive rate (only ratios matter).")
+    return float(base)

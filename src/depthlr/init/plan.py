@@ -1,0 +1,193 @@
+"""How each parameter of a traced model is initialised, worked out once and applied for any number of seeds.
+
+W ~ N(0, 1/(q fan_in))       with the gating factor q of the activation that feeds the weight (paper, Eq. 1)
+x K^(-1/2)                   on the last weight of each residual branch of a ResNet with K updates (section 3.1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from depthlr.errors import DepthlrError
+from depthlr.init.gating import gating_factor
+from depthlr.trace import operations as ops
+from depthlr.trace.distance import Distances, distances
+from depthlr.trace.graph import Activation, Graph
+from depthlr.trace.run import trace
+from depthlr.trace.units import Unit, branch_weighted, last_weighted, units_of
+from depthlr.trace.unwrap import clean_path, unwrap
+
+Variance = Literal["gating", "he"]
+BranchScale = Literal["auto", "last", "each", "none"]
+TOKEN_STD = 0.02  # positional embeddings and class tokens: small truncated normal
+
+
+@dataclass(frozen=True)
+class ParameterInit:
+    """What one parameter becomes: "normal" (with `std`), "token", "ones", "zeros", or "kept" as it is."""
+
+    name: str
+    become: str
+    std: float = 0.0
+
+
+def init_plan(
+    model: nn.Module, example: Any, *, variance: Variance = "gating", branch_scale: BranchScale = "auto"
+) -> tuple[ParameterInit, ...]:
+    """The initialisation of every parameter of `model`, from one run on `example`.
+
+    `variance="he"` takes q = 1/2 for every activation; `branch_scale` says which weights of a residual branch carry
+    K^(-1/2): its last one, each of them, none, or (auto) the last one unless the model is a transformer.
+    """
+    if variance not in ("gating", "he"):
+        raise DepthlrError(f"variance={variance!r}: it is 'gating' (by the activation's q) or 'he' (q = 1/2).")
+    if branch_scale not in ("auto", "last", "each", "none"):
+        raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
+    graph = trace(model, example)
+    far = distances(graph)
+    units = units_of(graph, far)
+    stds = _weight_stds(graph, units, variance)
+    scaled = _branch_weights(graph, far, units, branch_scale)
+    blocks = sum(u.kind == "residual" for u in units)
+    normed = _norm_parameters(unwrap(model))
+    tokens = _tokens(graph)
+    plan = []
+    for name, parameter in unwrap(model).named_parameters():
+        path = clean_path(name)
+        if path in normed:
+            plan.append(ParameterInit(name, normed[path]))
+        elif path in stds:
+            std = stds[path] * (blocks**-0.5 if path in scaled else 1.0)
+            plan.append(ParameterInit(name, "normal", std))
+        elif path.endswith("bias") and parameter.dim() == 1:
+            plan.append(ParameterInit(name, "zeros"))
+        elif path in tokens and parameter.dim() > 1:
+            plan.append(ParameterInit(name, "token", TOKEN_STD))
+        else:
+            plan.append(ParameterInit(name, "kept"))
+    return tuple(plan)
+
+
+def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: torch.Generator | None = None) -> None:
+    """Write a planned initialisation into the model, in place."""
+    parameters = dict(unwrap(model).named_parameters())
+    with torch.no_grad():
+        for step in plan:
+            _fill(parameters[step.name], step, generator)
+
+
+def _fill(parameter: Tensor, step: ParameterInit, generator: torch.Generator | None) -> None:
+    if step.become == "normal":
+        parameter.normal_(0.0, step.std, generator=generator)
+    elif step.become == "token":
+        nn.init.trunc_normal_(parameter, std=step.std, a=-2 * step.std, b=2 * step.std, generator=generator)
+    elif step.become == "ones":
+        parameter.fill_(1.0)
+    elif step.become == "zeros":
+        parameter.zero_()
+
+
+def init_(
+    model: nn.Module,
+    example: Any,
+    *,
+    seed: int | None = None,
+    variance: Variance = "gating",
+    branch_scale: BranchScale = "auto",
+) -> nn.Module:
+    """Initialise `model` in place so that depth is stable, and return it. `seed=None` draws from torch's own state."""
+    plan = init_plan(model, example, variance=variance, branch_scale=branch_scale)
+    generator = None
+    if seed is not None:
+        generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
+    apply_plan(model, plan, generator)
+    return model
+
+
+def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance) -> dict[str, float]:
+    """Standard deviation 1/sqrt(q fan_in) of every weight that multiplies the signal."""
+    head = units[-1].node if units[-1].role == "head" else None
+    stds: dict[str, float] = {}
+    for index, node in enumerate(graph.nodes):
+        if not (node.weighted and node.fan_in):
+            continue
+        q = 1.0 if index == head else _feeding_factor(graph, index, variance)
+        std = (q * node.fan_in) ** -0.5
+        for name in node.weights:
+            if not name.endswith("bias"):
+                stds[name] = min(std, stds.get(name, std))  # a tied embedding takes the head's smaller variance
+    return stds
+
+
+_factor = lru_cache(maxsize=256)(gating_factor)  # a deep model asks for the same activation at every layer
+
+
+def _feeding_factor(graph: Graph, index: int, variance: Variance) -> float:
+    """q of the activation whose output this weight reads; 1 where none does (inputs, norms, streams, attention)."""
+    pending = list(graph.nodes[index].inputs)
+    while pending:
+        source = pending.pop()
+        activation = _activation(graph, source)
+        if activation is not None:
+            return 0.5 if variance == "he" else _factor(activation)
+        if graph.nodes[source].name in ops.TRANSPARENT:
+            pending.extend(graph.nodes[source].inputs)
+    return 1.0
+
+
+def _activation(graph: Graph, index: int) -> Activation | nn.Module | None:
+    """The activation that made a value: a torch function, or a module that writes one out (as GELU variants do)."""
+    node = graph.nodes[index]
+    module = graph.calls[node.scope].module
+    written_out = (
+        graph.calls[node.scope].output == index
+        and node.name in ops.MULTIPLICATIONS
+        and module is not None
+        and not any(True for _ in module.parameters())
+    )
+    if node.activation is not None or not written_out:
+        return node.activation
+    try:
+        _factor(module)
+    except DepthlrError:  # not pointwise
+        return None
+    return module
+
+
+def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
+    """Weights that carry K^(-1/2)."""
+    if scale == "auto":
+        scale = "none" if _is_transformer(graph) else "last"
+    if scale == "none":
+        return set()
+    pick = last_weighted if scale == "last" else branch_weighted
+    updates = [u.node for u in units if u.kind == "residual"]
+    return {name for n in updates for i in pick(graph, far, n) for name in graph.nodes[i].weights}
+
+
+def _is_transformer(graph: Graph) -> bool:
+    """Attention, or token norms: transformers and their kin take plain fan-in without K^(-1/2)."""
+    token_norms = {"layer_norm", "rms_norm"}
+    by_operation = any(n.name in ops.ATTENTION or n.name in token_norms for n in graph.nodes)
+    return by_operation or any("LayerNorm" in c.kind or "RMSNorm" in c.kind for c in graph.calls)
+
+
+def _norm_parameters(model: nn.Module) -> dict[str, str]:
+    """Scale and shift of every normalisation layer."""
+    found = {}
+    for path, module in model.named_modules():
+        if "Norm" in type(module).__name__:
+            for name, _ in module.named_parameters(recurse=False):
+                found[clean_path(f"{path}.{name}" if path else name)] = "zeros" if "bias" in name else "ones"
+    return found
+
+
+def _tokens(graph: Graph) -> set[str]:
+    """Parameters that join the signal without multiplying it: positions, class tokens, attention biases."""
+    joined = (n for n in graph.nodes if not n.weighted and n.name not in ops.MULTIPLICATIONS | ops.NORMS)
+    return {name for node in joined for name in node.weights}

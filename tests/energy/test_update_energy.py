@@ -1,0 +1,341 @@
+"""Laws of the update energy, and what it leaves alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from depthlr.energy import update_energy, update_energy_over_seeds
+from depthlr.energy.step import muon, step_direction
+from depthlr.errors import DepthlrError
+from depthlr.init import init_
+from depthlr.models.gpt import GPT
+from depthlr.models.mlp import MLP
+from depthlr.models.resnet import ResNet
+from depthlr.models.vit import ViT
+
+X, Y = torch.randn(6, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0, 2])
+
+
+def resnet(**options) -> ResNet:
+    model = ResNet(**{"blocks": 3, "width": 6, "inputs": 1, "classes": 3, **options})
+    return init_(model, X, seed=0)
+
+
+def sgd(rate: float):
+    return lambda p: torch.optim.SGD(p, lr=rate)
+
+
+def energies(model: nn.Module, optimizer="sgd", **options) -> list[float]:
+    found = update_energy(model, (X, Y), F.cross_entropy, optimizer, **options)
+    return [u.energy for u in found.units]
+
+
+def test_energy_does_not_depend_on_the_rate_it_was_measured_at() -> None:
+    model = resnet().double()
+    batch = (X.double(), Y)
+    found = [update_energy(model, batch, F.cross_entropy, sgd(r)).mean for r in (1e-4, 1.0, 30.0)]
+    assert found == pytest.approx([found[0]] * 3, rel=1e-9)
+
+
+def test_energy_is_the_limit_of_real_steps_and_quadratic_in_the_rate() -> None:
+    model = MLP(layers=3, width=8, inputs=16, classes=3, activation="tanh").double()
+    x = X.double()
+    measured = update_energy(model, (x, Y), F.cross_entropy, "sgd")
+    before = model(x).detach()
+    changes = []
+    for rate in (1e-4, 2e-4):
+        moved = MLP(layers=3, width=8, inputs=16, classes=3, activation="tanh").double()
+        moved.load_state_dict(model.state_dict())
+        F.cross_entropy(moved(x), Y).backward()
+        torch.optim.SGD(moved.parameters(), lr=rate).step()
+        changes.append(float((moved(x).detach() - before).square().mean()))
+    assert changes[0] / 1e-4**2 == pytest.approx(measured.readout, rel=1e-3)
+    assert changes[1] / changes[0] == pytest.approx(4, rel=1e-3)
+
+
+def test_rate_gives_a_mean_energy_of_one() -> None:
+    found = update_energy(resnet(), (X, Y), F.cross_entropy)
+    assert found.rate**2 * found.mean == pytest.approx(1)
+
+
+def test_mean_leaves_the_head_out_and_the_readout_is_the_heads_energy() -> None:
+    found = update_energy(resnet(), (X, Y), F.cross_entropy)
+    assert [u.unit.role for u in found.units] == ["stem", "body", "body", "body", "head"]
+    assert found.mean == pytest.approx(sum(u.energy for u in found.units[:-1]) / 4)
+    assert found.units[-1].energy == pytest.approx(found.readout)
+
+
+def test_scaling_the_loss_scales_sgd_energy_by_its_square_and_leaves_adams() -> None:
+    model = resnet().double()
+    batch = (X.double(), Y)
+
+    def tripled(output: Tensor, target: Tensor) -> Tensor:
+        return 3 * F.cross_entropy(output, target)
+
+    for optimizer, factor in (("sgd", 9.0), (lambda p: torch.optim.Adam(p, eps=1e-30), 1.0)):
+        once = update_energy(model, batch, F.cross_entropy, optimizer).mean
+        assert update_energy(model, batch, tripled, optimizer).mean == pytest.approx(factor * once, rel=1e-6)
+
+
+def test_several_batches_are_averaged_and_a_loader_is_read_a_few_batches_deep() -> None:
+    model = resnet()
+    halves = [(X[:3], Y[:3]), (X[3:], Y[3:])]
+    each = [update_energy(model, half, F.cross_entropy).mean for half in halves]
+    assert update_energy(model, halves, F.cross_entropy).mean == pytest.approx(sum(each) / 2)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=3)
+    assert update_energy(model, loader, F.cross_entropy).mean == pytest.approx(sum(each) / 2)
+    assert update_energy(model, loader, F.cross_entropy, limit=1).mean == pytest.approx(each[0])
+
+
+def test_a_probe_batch_is_measured_instead_of_the_steps_own() -> None:
+    model = resnet()
+    same = update_energy(model, (X[:3], Y[:3]), F.cross_entropy, probe=(X[:3], Y[:3]))
+    other = update_energy(model, (X[:3], Y[:3]), F.cross_entropy, probe=(X[3:], Y[3:]))
+    assert same == update_energy(model, (X[:3], Y[:3]), F.cross_entropy)
+    assert other.mean != pytest.approx(same.mean, rel=1e-3)
+
+
+def test_post_norm_units_are_measured_after_the_norm() -> None:
+    model = ViT(blocks=2, width=8, heads=2, inputs=1, size=4, patch=2, classes=3, norm="post")
+    found = update_energy(init_(model, X, seed=0), (X, Y), F.cross_entropy)
+    assert [u.mean_square for u in found.hidden[1:]] == pytest.approx([1.0] * 4, rel=1e-3)
+    pre = ViT(blocks=2, width=8, heads=2, inputs=1, size=4, patch=2, classes=3, norm="pre")
+    found = update_energy(init_(pre, X, seed=0), (X, Y), F.cross_entropy)
+    squares = [u.mean_square for u in found.hidden[1:]]
+    assert squares[-1] > 1.5 * squares[0]
+
+
+def test_token_models_mapping_batches_and_any_loss() -> None:
+    model = GPT(blocks=2, width=8, heads=2, vocabulary=11, context=5)
+    ids = torch.randint(0, 11, (3, 5))
+    as_pair = update_energy(model, (ids, ids), lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()), "adamw")
+
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gpt = model
+
+        def forward(self, ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            logits = self.gpt(ids)
+            return {"loss": F.cross_entropy(logits.flatten(0, 1), labels.flatten()), "logits": logits}
+
+    as_mapping = update_energy(Wrapped(), {"ids": ids, "labels": ids}, lambda out, batch: out["loss"], "adamw")
+    assert [u.energy for u in as_mapping.units] == pytest.approx([u.energy for u in as_pair.units], rel=1e-5)
+    assert len(as_pair.units) == 6
+
+
+def test_everything_touched_is_put_back() -> None:
+    model = resnet(batch_norm=True, dropout=0.4)
+    model.train()
+    model.head.bias.requires_grad_(False)
+    F.cross_entropy(model(X), Y).backward()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer.step()
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.0)
+    state = {n: t.clone() for n, t in model.state_dict().items()}
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    moments = {id(p): {k: torch.as_tensor(v).clone() for k, v in s.items()} for p, s in optimizer.state.items()}
+    groups = [dict(g) for g in optimizer.param_groups]
+    torch_state, python_state = torch.get_rng_state(), random.getstate()
+    first = energies(model, optimizer)
+    assert energies(model, optimizer) == first
+    assert all(torch.equal(t, state[n]) for n, t in model.state_dict().items())
+    assert all(torch.equal(p.grad, gradients[n]) for n, p in model.named_parameters() if p.grad is not None)
+    for parameter, slots in optimizer.state.items():
+        assert all(torch.equal(torch.as_tensor(v), moments[id(parameter)][k]) for k, v in slots.items())
+    assert [dict(g) for g in optimizer.param_groups] == groups
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    assert random.getstate() == python_state
+    assert model.training
+    assert not model.head.bias.requires_grad
+    assert schedule.last_epoch == 0
+
+
+def test_seed_decides_dropout_and_stochastic_depth() -> None:
+    model = ViT(blocks=3, width=8, heads=2, inputs=1, size=4, patch=2, classes=3, norm="pre", drop_path=0.5)
+    assert energies(model, seed=1) == energies(model, seed=1)
+    assert energies(model, seed=1) != energies(model, seed=2)
+    assert energies(model.eval(), seed=1) == energies(model, seed=2)
+
+
+def test_an_optimizer_object_a_factory_a_class_and_a_name_agree() -> None:
+    model = resnet()
+    for given in (torch.optim.SGD(model.parameters(), lr=0.3), sgd(0.01), torch.optim.SGD):
+        assert energies(model, given) == pytest.approx(energies(model, "sgd"), rel=1e-5)
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    rest = [p for p in model.parameters() if p.dim() != 2]
+    pair = [torch.optim.Muon(matrices, lr=1e-3, weight_decay=0.0), torch.optim.AdamW(rest, lr=1e-3, weight_decay=0.0)]
+    assert energies(model, pair) == pytest.approx(energies(model, "muon"), rel=1e-5)
+
+
+def test_groups_keep_the_ratio_of_their_rates_and_schedules_are_left_out() -> None:
+    model = resnet().double()
+    batch = (X.double(), Y)
+    head, body = list(model.head.parameters()), [p for n, p in model.named_parameters() if "head" not in n]
+    for base in (1.0, 1e-3):
+        groups = [{"params": body, "lr": base}, {"params": head, "lr": base / 2}]
+        given = torch.optim.SGD(groups)
+        torch.optim.lr_scheduler.LambdaLR(given, lambda step: step / 100)
+        assert given.param_groups[0]["lr"] == 0.0
+        found = update_energy(model, batch, F.cross_entropy, given)
+        if base == 1.0:
+            first = found
+        assert found.readout == pytest.approx(first.readout, rel=1e-9)
+    slow = torch.optim.SGD([{"params": body, "lr": 1.0}, {"params": head, "lr": 0.0}])
+    assert update_energy(model, batch, F.cross_entropy, slow).mean == pytest.approx(first.mean, rel=1e-9)
+
+
+def test_frozen_and_foreign_parameters_do_not_move() -> None:
+    model = resnet()
+    only_head = torch.optim.SGD(model.head.parameters(), lr=1.0)
+    found = update_energy(model, (X, Y), F.cross_entropy, only_head)
+    assert [u.energy for u in found.hidden] == [0.0] * 4
+    assert found.readout > 0
+    with pytest.raises(DepthlrError, match="moves no unit before the head"):
+        _ = found.rate
+
+
+class SignOptimizer(torch.optim.Optimizer):
+    """A user's own optimizer, with an attribute beside its groups."""
+
+    def __init__(self, parameters, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+        self.scale = 2.0
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.add_(p.grad.sign(), alpha=-group["lr"] * self.scale)
+
+
+def test_a_users_own_optimizer_works_as_object_and_factory() -> None:
+    model = resnet()
+    named = dict(model.named_parameters())
+    gradients = {n: torch.randn_like(p) for n, p in named.items()}
+    for given in (SignOptimizer(model.parameters(), lr=0.1), lambda p: SignOptimizer(p, lr=0.1)):
+        direction = step_direction(given, named, gradients)
+        assert all(torch.allclose(d, -2 * gradients[n].sign()) for n, d in direction.items())
+
+
+def test_step_direction_keeps_its_digits_at_a_tiny_rate_in_single_precision() -> None:
+    weight = {"w": nn.Parameter(torch.full((4,), 3.0))}
+    gradient = {"w": torch.tensor([1e-6, -2e-6, 3e-6, 0.5])}
+    direction = step_direction(lambda p: torch.optim.SGD(p, lr=1e-5), weight, gradient)
+    assert torch.allclose(direction["w"], -gradient["w"], rtol=1e-5)
+
+
+def test_muon_takes_matrices_and_adamw_the_rest() -> None:
+    made = muon(resnet().parameters())
+    assert [type(o).__name__ for o in made] == ["Muon", "AdamW"]
+    assert all(p.dim() == 2 for p in made[0].param_groups[0]["params"])
+
+
+def test_in_place_activations_do_not_spoil_a_unit() -> None:
+    class Net(nn.Module):
+        def __init__(self, inplace: bool) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(16, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+            self.act = nn.ReLU(inplace=inplace)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.a(x.flatten(1))
+            z = z + self.b(z.relu())
+            return self.c(self.act(z))
+
+    torch.manual_seed(0)
+    plain, inplace = Net(False), Net(True)
+    inplace.load_state_dict(plain.state_dict())
+    assert energies(plain) == energies(inplace)
+
+
+def test_compiled_models_and_tied_weights() -> None:
+    model = resnet()
+    assert energies(torch.compile(model)) == energies(model)
+    tied = GPT(blocks=1, width=8, heads=2, vocabulary=11, context=5, tied=True)
+    ids = torch.randint(0, 11, (3, 5))
+    found = update_energy(tied, (ids, ids), lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()))
+    assert found.units[0].energy > 0
+
+
+def test_units_can_be_given_by_class() -> None:
+    model = ViT(blocks=2, width=8, heads=2, inputs=1, size=4, patch=2, classes=3, norm="pre")
+    by_block = update_energy(model, (X, Y), F.cross_entropy, units=[type(model.blocks[0])])
+    full = update_energy(model, (X, Y), F.cross_entropy)
+    assert [u.energy for u in by_block.units] == pytest.approx([full.units[i].energy for i in (0, 2, 4, 5)])
+
+
+def test_over_seeds_reports_median_mean_and_spread() -> None:
+    def build() -> nn.Module:
+        return init_(ResNet(blocks=2, width=6, inputs=1, classes=3), X)
+
+    state = torch.get_rng_state()
+    found = update_energy_over_seeds(build, [0, 1, 2], (X, Y), F.cross_entropy, "adam")
+    means = [e.mean for e in found.energies]
+    assert len(set(means)) == 3
+    assert found.mean_energy.median == sorted(means)[1]
+    assert found.mean_energy.mean == pytest.approx(sum(means) / 3)
+    assert found.rate == pytest.approx(found.mean_energy.median**-0.5)
+    assert found.mean_energy.sd_log10 > 0
+    again = update_energy_over_seeds(build, [0, 1, 2], (X, Y), F.cross_entropy, "adam")
+    assert again == found
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(DepthlrError, match="bound to one model"):
+        update_energy_over_seeds(build, [0], (X, Y), F.cross_entropy, torch.optim.SGD(build().parameters()))
+
+
+def test_aggregators_and_relative_energy() -> None:
+    found = update_energy(resnet(), (X, Y), F.cross_entropy)
+    assert found.aggregate("harmonic") <= found.aggregate("geometric") <= found.aggregate("arithmetic") == found.mean
+    relative = [u.energy / u.mean_square for u in found.hidden]
+    assert found.aggregate(relative=True) == pytest.approx(sum(relative) / len(relative))
+    with pytest.raises(DepthlrError, match="unknown aggregator"):
+        found.aggregate("median")
+
+
+def zero_gradient(output: Tensor, target: Tensor) -> Tensor:
+    return output.sum() * 0.0
+
+
+def frozen() -> nn.Module:
+    model = resnet()
+    for p in model.parameters():
+        p.requires_grad_(False)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("build", "batches", "loss_fn", "optimizer", "message"),
+    [
+        (resnet, (X[:, :, 0], Y), F.cross_entropy, "sgd", "could not run on the example"),
+        (resnet, (X * float("nan"), Y), F.cross_entropy, "sgd", "the loss is nan"),
+        (lambda: nn.ReLU(), (X, Y), F.cross_entropy, "sgd", "no parameters"),
+        (lambda: nn.LSTM(4, 3), (X[0], Y), lambda out, y: out[0].sum(), "sgd", "recurrent"),
+        (resnet, (X, Y), zero_gradient, "sgd", "gradient is zero"),
+        (resnet, (X, Y), lambda out, y: torch.ones(()), "sgd", "does not depend on any trainable"),
+        (resnet, (X, Y), lambda out, y: out, "sgd", "must return one number"),
+        (resnet, (X, Y), F.cross_entropy, "sdg", "unknown optimizer"),
+        (resnet, (X, Y), F.cross_entropy, 0.1, "optimizer is a float"),
+        (resnet, (X, Y), F.cross_entropy, torch.optim.LBFGS, "closure"),
+        (resnet, (X, Y), F.cross_entropy, sgd(0.0), "every rate in the optimizer is 0"),
+        (resnet, (X, Y), F.cross_entropy, torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model"),
+        (resnet, [], F.cross_entropy, "sgd", "batches is empty"),
+        (resnet, X, F.cross_entropy, "sgd", "batches is a Tensor"),
+        (resnet, [X, Y, X], F.cross_entropy, "sgd", "a batch is a pair"),
+        (frozen, (X, Y), F.cross_entropy, "sgd", "every parameter is frozen"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_the_model_stays(build, batches, loss_fn, optimizer, message: str) -> None:
+    model = build()
+    before = {n: t.clone() for n, t in model.state_dict().items()}
+    random_state = torch.get_rng_state()
+    with pytest.raises(DepthlrError, match=message):
+        update_energy(model, batches, loss_fn, optimizer)
+    assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(torch.get_rng_state(), random_state)
