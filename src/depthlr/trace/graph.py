@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 ROOT = 0  # node 0 stands for the model's inputs
 
@@ -42,10 +42,14 @@ class ModuleCall:
     """One call of one module."""
 
     path: str
-    kind: str  # class name
-    module_id: int
+    module: nn.Module | None
     parent: int
     output: int | None = None  # node of its (first) output
+
+    @property
+    def kind(self) -> str:
+        """The module's class name."""
+        return type(self.module).__name__ if self.module is not None else ""
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ class Graph:
     """Nodes in topological order, the module calls they ran in, and the node of the readout."""
 
     nodes: list[Node] = field(default_factory=lambda: [Node("input", ())])
-    calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", "", 0, 0)])
+    calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
 
     def path(self, node: int) -> str:

@@ -111,12 +111,12 @@ class Recorder(TorchFunctionMode):
         path = self._paths.get(id(module))
         if path is None:  # a module made during the forward pass
             path = self.graph.calls[self._stack[-1]].path
-        self.graph.calls.append(ModuleCall(path, type(module).__name__, id(module), self._stack[-1]))
+        self.graph.calls.append(ModuleCall(path, module, self._stack[-1]))
         self._stack.append(len(self.graph.calls) - 1)
 
     def _leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
         # An exception the model caught itself can leave calls open above this one.
-        while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module_id != id(module):
+        while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
             results = [t for t in tensors_in(output) if self._flows(t)]

@@ -1,0 +1,26 @@
+"""Tune a shallow model, get the learning rate of the deep one."""
+
+from depthlr.energy import Energy, EnergyOverSeeds, update_energy, update_energy_over_seeds
+from depthlr.errors import DepthlrError
+from depthlr.init import gating_factor, init_
+from depthlr.law import Fit, fit_power_law
+from depthlr.trace import Depth, effective_depth
+from depthlr.transfer import CarriedRate, transfer_rate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CarriedRate",
+    "Depth",
+    "DepthlrError",
+    "Energy",
+    "EnergyOverSeeds",
+    "Fit",
+    "effective_depth",
+    "fit_power_law",
+    "gating_factor",
+    "init_",
+    "transfer_rate",
+    "update_energy",
+    "update_energy_over_seeds",
+]

@@ -1,0 +1,5 @@
+"""`python -m depthlr`."""
+
+from depthlr.cli import main
+
+main()

@@ -1,0 +1,20 @@
+"""The verbs, and what they share."""
+
+from __future__ import annotations
+
+import typer
+
+from depthlr.cli.demo import demo
+from depthlr.cli.depth import depth
+from depthlr.cli.fit import fit
+from depthlr.cli.measure import measure
+from depthlr.cli.transfer import transfer
+
+app = typer.Typer(
+    help="Tune a shallow model, get the learning rate of the deep one.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for verb in (demo, depth, measure, transfer, fit):
+    app.command()(verb)

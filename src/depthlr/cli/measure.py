@@ -1,0 +1,72 @@
+"""`depthlr measure MODEL`: update energies, and the rate they imply."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.depth import Input, Json, Model
+from depthlr.cli.output import print_json, print_note, print_table, rate_text
+from depthlr.cli.task import Data, Task, task
+from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
+from depthlr.errors import DepthlrError
+
+OptimizerName = Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")]
+DataName = Annotated[Data, typer.Option(help="random inputs, or the embedded digits")]
+BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch")]
+Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
+OwnInit = Annotated[bool, typer.Option("--own-init", help="keep the builder's initialisation")]
+
+
+def measure(
+    model: Model,
+    optimizer: OptimizerName = "sgd",
+    data: DataName = Data.random,
+    batch: BatchSize = 64,
+    seeds: Seeds = 3,
+    input: Input = None,
+    own_init: OwnInit = False,
+    json: Json = False,
+) -> None:
+    """Measure the update energy of one optimizer step at every unit."""
+    found = measured_task(task(model, data, batch, input=input, own_init=own_init), seeds, optimizer)
+    units = [u.unit for u in found.units]
+    energies = [median(e.units[i].energy for e in found.energies) for i in range(len(units))]
+    mean, readout = found.mean_energy, found.readout
+    if json:
+        print_json(
+            {
+                "model": model,
+                "optimizer": optimizer,
+                "data": str(data),
+                "batch": batch,
+                "seeds": seeds,
+                "rate": found.rate,
+                "mean_energy": vars(mean),
+                "readout_energy": vars(readout),
+                "units": [
+                    {"kind": u.kind, "role": u.role, "module": u.path, "last_weight": u.branch, "energy": e}
+                    for u, e in zip(units, energies, strict=True)
+                ],
+            }
+        )
+        return
+    rows = [
+        (i, u.kind, u.role, f"{e:.3e}", u.branch or u.path)
+        for i, (u, e) in enumerate(zip(units, energies, strict=True), 1)
+    ]
+    print_table(("unit", "kind", "role", "energy at rate 1", "last weight"), rows, title=f"{model}, {optimizer}")
+    print(f"mean energy {mean.median:.3e}, readout energy {readout.median:.3e} at rate 1 (medians of {seeds} seeds)")
+    print(f"mean energy 1 at rate {rate_text(found.rate)}")
+    print_note(
+        f"spread over seeds: {mean.sd_log10:.2f} decades of mean energy, {readout.sd_log10:.2f} of readout energy"
+    )
+
+
+def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
+    """Energies of a task's model under several initialisations."""
+    if seeds < 1:
+        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+    return update_energy_over_seeds(given.build, range(seeds), given.batch, given.loss_fn, optimizer)

@@ -1,0 +1,80 @@
+"""`depthlr transfer --rate R --from MODEL|L --to MODEL|L`: the rate for another depth."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.depth import Input, Json
+from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, measured_task
+from depthlr.cli.output import print_json, print_note, rate_text
+from depthlr.cli.task import Data, task
+from depthlr.errors import DepthlrError
+from depthlr.law.rules import RULES
+from depthlr.models.build import build
+from depthlr.trace.depth import Depth, effective_depth
+from depthlr.transfer.carry import CarriedRate, transfer_rate
+
+
+def transfer(
+    rate: Annotated[float, typer.Option(help="the rate tuned at the source")],
+    source: Annotated[str, typer.Option("--from", help="a model, or an effective depth")],
+    target: Annotated[str, typer.Option("--to", help="a model, or an effective depth")],
+    rule: Annotated[str, typer.Option(help=f"measured, {', '.join(RULES)}")] = "law",
+    optimizer: OptimizerName = "sgd",
+    data: DataName = Data.random,
+    batch: BatchSize = 64,
+    seeds: Seeds = 5,
+    input: Input = None,
+    own_init: OwnInit = False,
+    json: Json = False,
+) -> None:
+    """Carry a rate from one depth to another."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the notes are printed below
+        if rule == "measured":
+            carried = _measured(rate, source, target, optimizer, data, batch, seeds, input, own_init)
+        else:
+            here, there = (_depth(text, input) for text in (source, target))
+            carried = transfer_rate(rate, here, there, rule=rule, optimizer=optimizer)
+    if json:
+        print_json(vars(carried))
+        return
+    print(rate_text(carried.rate))
+    print_note(
+        f"{carried.rule}: depth {carried.source_depth:g} -> {carried.target_depth:g}, "
+        f"{rate_text(rate)} x {carried.factor:.3g}"
+    )
+    print_note(f"assumes: {carried.assumes}")
+    for note in carried.notes:
+        print_note(f"note: {note}")
+
+
+def _depth(text: str, input: str | None) -> float | Depth:
+    try:
+        return float(text)
+    except ValueError:
+        return effective_depth(*build(text, input=input, meta=True))
+
+
+def _measured(
+    rate: float,
+    source: str,
+    target: str,
+    optimizer: str,
+    data: Data,
+    batch: int,
+    seeds: int,
+    input: str | None,
+    own_init: bool,
+) -> CarriedRate:
+    for text in (source, target):
+        if text.replace(".", "", 1).isdigit():
+            raise DepthlrError(f"--rule measured compares two models' energies, and {text} is a depth: name models.")
+    energies = []
+    for text in (source, target):
+        given = task(text, data, batch, input=input, own_init=own_init)
+        energies.append(measured_task(given, seeds, optimizer))
+    return transfer_rate(rate, *energies, rule="measured")

@@ -1,0 +1,150 @@
+"""Carrying a rate from the model that was tuned to one of another depth."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import SGD
+
+from depthlr.energy.batch import LossFn
+from depthlr.energy.energy import Energy
+from depthlr.energy.measure import update_energy
+from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.energy.step import is_factory
+from depthlr.errors import DepthlrError
+from depthlr.law.pathsum import pathsum_transfer
+from depthlr.law.rules import RULES, Family, carry, rule_named
+from depthlr.trace.depth import Depth, effective_depth
+
+MEASURED = (
+    "The best rate keeps the mean energy of the first step what it was at the source. Both models must be initialised "
+    "as they will be trained; nothing is assumed about how energy depends on depth or width."
+)
+Measured = Energy | EnergyOverSeeds
+Place = int | float | Depth | nn.Module | Measured
+
+
+@dataclass(frozen=True)
+class CarriedRate:
+    """A rate for the target, and how it came about."""
+
+    rate: float
+    rule: str
+    source_depth: float
+    target_depth: float
+    factor: float  # rate at the target / rate at the source
+    assumes: str
+    notes: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return self.rate
+
+    def __str__(self) -> str:
+        way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
+        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g})", *self.notes])
+
+
+def transfer_rate(
+    rate: float,
+    source: Place,
+    target: Place,
+    example: Any = None,
+    *,
+    rule: str = "law",
+    batches: Any = None,
+    loss_fn: LossFn | None = None,
+    optimizer: Any = "sgd",
+    family: Family | None = None,
+    aggregate: str = "arithmetic",
+    seed: int = 0,
+) -> CarriedRate:
+    """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
+
+    Models need an `example` to be counted. `rule="measured"` compares update energies instead: of two models, with
+    `batches`, `loss_fn` and an `optimizer` factory or name, or energies that were measured before. The other rules are
+    in `depthlr.law.RULES`.
+    """
+    if not rate > 0 or rate == float("inf"):
+        raise DepthlrError(f"The rate must be a finite number above 0, not {rate!r}.")
+    if rule == "measured":
+        return _measured(rate, source, target, batches, loss_fn, optimizer, aggregate, seed)
+    if rule not in RULES:
+        raise DepthlrError(f"There is no rule {rule!r}: choose one of measured, {', '.join(RULES)}.")
+    chosen = rule_named(rule)
+    here, there = _depth(source, example), _depth(target, example)
+    if chosen.counts_paths:
+        if not (here.units and there.units):
+            raise DepthlrError(f"The rule {rule!r} counts paths and needs models, not depths: pass both models.")
+        counts = [(d.plain, d.residual) for d in (here, there)]
+        new = pathsum_transfer(rate, source=counts[0], target=counts[1])
+    else:
+        new = carry(chosen, rate, here.total, there.total, family or family_of(optimizer))
+    notes = _notes(here, there)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    return CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
+
+
+def family_of(optimizer: Any) -> Family:
+    """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not."""
+    if isinstance(optimizer, str):
+        return "sgd" if optimizer in {"sgd", "momentum"} else "adam"
+    made = optimizer if isinstance(optimizer, type) else type(optimizer)
+    return "adam" if made.__module__.startswith("torch.optim") and not issubclass(made, SGD) else "sgd"
+
+
+def _depth(place: Place, example: Any) -> Depth:
+    if isinstance(place, Depth):
+        return place
+    if isinstance(place, nn.Module):
+        if example is None:
+            raise DepthlrError("counting a model's depth needs an example input: pass example=.")
+        return effective_depth(place, example)
+    if isinstance(place, Energy | EnergyOverSeeds):
+        return Depth(len(place.units), len(place.units))
+    if isinstance(place, bool) or not isinstance(place, int | float) or not place > 0:
+        raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
+    return Depth(place, place)  # type: ignore[arg-type]  # fractional depths are fine for arithmetic
+
+
+def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
+    notes = list(dict.fromkeys(here.flags + there.flags))
+    if here.width and there.width and here.width != there.width:
+        notes.append(
+            f"widths differ ({here.width} and {there.width}): the rules know depth alone, and the best rate also falls "
+            "with width; use rule='measured' or models of one width."
+        )
+    return tuple(notes)
+
+
+def _measured(
+    rate: float,
+    source: Place,
+    target: Place,
+    batches: Any,
+    loss_fn: LossFn | None,
+    optimizer: Any,
+    aggregate: str,
+    seed: int,
+) -> CarriedRate:
+    here, there = (_energy(place, batches, loss_fn, optimizer, seed) for place in (source, target))
+    # Energy is quadratic in the rate: rate'^2 S'(1) = rate^2 S(1).
+    factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
+    return CarriedRate(rate * factor, "measured", len(here.units), len(there.units), factor, MEASURED)
+
+
+def _energy(place: Place, batches: Any, loss_fn: LossFn | None, optimizer: Any, seed: int) -> Measured:
+    if isinstance(place, Energy | EnergyOverSeeds):
+        return place
+    if not isinstance(place, nn.Module):
+        raise DepthlrError("The rule 'measured' compares energies and needs two models, not depths.")
+    if batches is None or loss_fn is None:
+        raise DepthlrError("The rule 'measured' needs batches= and loss_fn= for the step it measures.")
+    if not is_factory(optimizer):
+        raise DepthlrError(
+            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
+        )
+    return update_energy(place, batches, loss_fn, optimizer, seed=seed)

@@ -1,0 +1,137 @@
+"""The command line: results on stdout, remarks on stderr, bad input in one sentence with exit code 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from depthlr.cli import main
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.mark.parametrize(("target", "rate"), [(14, "6.23e-3"), (18, "4.27e-3"), (22, "3.16e-3"), (42, "1.20e-3")])
+def test_transfer_prints_the_rate_alone_on_stdout(run, target: int, rate: str) -> None:
+    code, out, err = run("transfer", "--rate", "2.462e-3", "--from", "26", "--to", str(target))
+    assert (code, out) == (0, rate + "\n")
+    assert "law: depth 26" in err
+    assert "assumes" in err
+
+
+def test_transfer_between_models_warns_of_widths(run) -> None:
+    code, out, err = run("transfer", "--rate", "1e-2", "--from", "vit?blocks=12", "--to", "vit?blocks=6&width=192")
+    assert (code, out) == (0, "2.53e-2\n")
+    assert "widths differ" in err
+
+
+def test_measured_transfer(run) -> None:
+    arguments = ["--from", "resnet?blocks=2&width=8", "--to", "resnet?blocks=6&width=8", "--data", "digits"]
+    code, out, _ = run("transfer", "--rate", "0.1", *arguments, "--rule", "measured", "--seeds", "3", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["rule"] == "measured"
+    assert 0 < found["rate"] < 0.1
+    assert (found["source_depth"], found["target_depth"]) == (4, 8)
+
+
+def test_depth_table_and_json(run) -> None:
+    code, out, _ = run("depth", "vit?blocks=12")
+    assert code == 0
+    assert "effective depth 26 (backbone 24; 2 plain, 24 residual)" in out
+    assert "blocks.11.feed_forward" in out
+    code, out, _ = run("depth", "vit?blocks=12", "--json")
+    found = json.loads(out)
+    assert (found["total"], found["backbone"], len(found["units"])) == (26, 24, 26)
+
+
+def test_depth_of_a_users_own_callable(run, tmp_path, monkeypatch) -> None:
+    (tmp_path / "their_models.py").write_text(
+        "from torch import nn\n"
+        "def net(width=4, layers=3):\n"
+        "    return nn.Sequential(nn.Linear(8, width), *(nn.Linear(width, width) for _ in range(layers - 1)))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("depth", "their_models:net?layers=5", "--input", "8", "--json")
+    assert (code, json.loads(out)["total"]) == (0, 5)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "muon"])
+def test_measure_prints_energies_and_a_rate(run, optimizer: str) -> None:
+    options = ["--optimizer", optimizer, "--batch", "16", "--seeds", "2"]
+    code, out, err = run("measure", "mlp?layers=3&width=16&inputs=20", *options)
+    assert code == 0
+    assert "mean energy 1 at rate" in out
+    assert "spread over seeds" in err
+    code, out, _ = run("measure", "mlp?layers=3&width=16&inputs=20", *options, "--json")
+    found = json.loads(out)
+    assert found["rate"] == pytest.approx(found["mean_energy"]["median"] ** -0.5)
+    assert len(found["units"]) == 4
+
+
+def test_measure_takes_token_models_and_the_builders_own_initialisation(run) -> None:
+    arguments = ["measure", "gpt?blocks=1&width=16&heads=2&vocabulary=20&context=6", "--batch", "4", "--seeds", "1"]
+    ours = json.loads(run(*arguments, "--json")[1])
+    theirs = json.loads(run(*arguments, "--own-init", "--json")[1])
+    assert ours["rate"] != pytest.approx(theirs["rate"], rel=1e-3)
+
+
+def test_fit_reads_a_table_of_optima(run, tmp_path) -> None:
+    table = tmp_path / "optima.csv"
+    table.write_text("depth,rate,seed\n" + "".join(f"{d},{0.5 * d**-1.25},{s}\n" for d in (4, 8, 16) for s in (0, 1)))
+    code, out, _ = run("fit", str(table), "--spacing", "0.0625", "--at", "32")
+    assert code == 0
+    assert "slope -1.25" in out
+    assert "rate at depth 32: 6.57e-3" in out
+    found = json.loads(run("fit", str(table), "--at", "32", "--json")[1])
+    assert found["slope"] == pytest.approx(-1.25)
+    assert found["rates"]["32"] == pytest.approx(0.5 * 32**-1.25)
+
+
+def test_demo_tells_the_whole_story(run) -> None:
+    code, out, _ = run("demo")
+    assert code == 0
+    assert out.count("slope -") == 3
+    assert "resnet" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "lw"], "no rule 'lw'"),
+        (["transfer", "--rate", "-1", "--from", "4", "--to", "8"], "The rate must be"),
+        (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "measured"], "is a depth: name models"),
+        (["transfer", "--rate", "0.1", "--from", "nothing", "--to", "8"], "no model 'nothing'"),
+        (["depth", "cnn?layer=3"], "did you mean 'layers'"),
+        (["depth", "no.such.module:net"], "no.such.module"),
+        (["depth", "mlp?layers=0"], "layers"),
+        (["measure", "cnn?layers=2&width=4", "--optimizer", "sdg"], "unknown optimizer"),
+        (["measure", "cnn?layers=2&width=4", "--batch", "0"], "at least 1"),
+        (["measure", "cnn?layers=2&width=4", "--seeds", "0"], "at least one"),
+        (["fit", "no-such-file.csv"], "cannot be read"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], message: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("depthlr: ")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "depth,rate\n", "depth,rate\n4,x\n", "depth,rate\n4,0.1\n"])
+def test_fit_refuses_tables_it_cannot_use(run, tmp_path, text: str) -> None:
+    table = tmp_path / "optima.csv"
+    table.write_text(text)
+    assert run("fit", str(table))[0] == 2

@@ -1,0 +1,72 @@
+"""Layers import only downwards, the root package is never imported from inside, and importing costs little."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "depthlr"
+LAYERS = {
+    "errors": -1,
+    "law": 0,
+    "trace": 1,
+    "models": 1,
+    "data": 1,
+    "init": 2,
+    "energy": 2,
+    "transfer": 3,
+    "cli": 5,
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of depthlr that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            inner = {f"{module}.{alias.name}" for alias in node.names} & set(files())
+            found |= inner or {module}
+    return {name for name in found if name.split(".")[0] == "depthlr"}
+
+
+def files() -> dict[str, Path]:
+    return {
+        ".".join(("depthlr", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in SOURCE.rglob("*.py")
+    }
+
+
+def layer(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_every_folder_has_a_layer() -> None:
+    folders = {p.name for p in SOURCE.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert folders == set(LAYERS) - {"errors"}
+
+
+def test_imports_point_downwards() -> None:
+    for module, path in files().items():
+        if module in {"depthlr", "depthlr.__main__"}:
+            continue
+        for name in imports(path):
+            assert name != "depthlr", f"{module} imports the package root"
+            if layer(name) != layer(module):
+                assert LAYERS[layer(name)] < LAYERS[layer(module)], f"{module} imports {name}, which is not below it"
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    known = files()
+    graph = {m: {n for n in imports(p) if n in known and n != m} for m, p in known.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(known)
+
+
+def test_importing_needs_torch_and_numpy_alone() -> None:
+    heavy = ["scipy", "typer", "rich", "matplotlib", "timm", "transformers", "ray", "pandas"]
+    code = f"import depthlr, sys; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
