@@ -22,7 +22,7 @@ from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.trace.depth import Depth, Units, depth_of
 from depthlr.trace.graph import Graph
-from depthlr.trace.record import Recorder
+from depthlr.trace.record import CallObserver, Recorder, readout_of
 from depthlr.trace.run import Arguments, cannot_run, check_runnable, eager, untouched
 from depthlr.trace.unwrap import is_sharded, unwrap
 
@@ -46,42 +46,36 @@ def update_energy(
     `seed` fixes dropout and stochastic depth. Model, gradients, buffers and random states are left as they were.
     """
     model = unwrap(model)
-    check_measurable(model)
-    measured = [
-        _one_batch(model, batch, loss_fn, optimizer, probe, units, seed) for batch in batches_of(batches, limit)
-    ]
+    check_runnable(model)
+    parameters = dict(model.named_parameters())
+    check_measurable(model, parameters)
+    if isinstance(units, int):
+        raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
+    device = next(iter(parameters.values())).device
+    measured = []
+    for batch in batches_of(batches, limit):
+        arguments, target = split(batch, device)
+        with _same_conditions(model, seed):
+            graph, gradients, loss = _backward(
+                model, parameters, arguments, target, loss_fn, recurrent=units is not None
+            )
+        depth = depth_of(graph, units)
+        direction = step_direction(optimizer, parameters, gradients)
+        if probe is not None:
+            arguments, _ = split(probe, device)
+        with _same_conditions(model, seed):
+            measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
     return _average(measured)
 
 
-def check_measurable(model: nn.Module) -> None:
+def check_measurable(model: nn.Module, parameters: dict[str, nn.Parameter]) -> None:
     """Refuse models on which no step can be taken here."""
-    check_runnable(model)
     if is_sharded(model):
         raise DepthlrError("update energy needs whole weights: measure before wrapping the model in FSDP.")
-    if any(p.is_meta for p in model.parameters()):
+    if any(p.is_meta for p in parameters.values()):
         raise DepthlrError("the model's weights are on the meta device: energies need real ones.")
-    if not any(p.requires_grad for p in model.parameters()):
+    if not any(p.requires_grad for p in parameters.values()):
         raise DepthlrError("every parameter is frozen, so a step changes nothing.")
-
-
-def _one_batch(
-    model: nn.Module, batch: Any, loss_fn: LossFn, optimizer: Any, probe: Any, units: Units, seed: int
-) -> Energy:
-    if isinstance(units, int):
-        raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
-    device = next(model.parameters()).device
-    arguments, target = split(batch, device)
-    with _same_conditions(model, seed):
-        graph, gradients, loss = _backward(model, arguments, target, loss_fn, recurrent=units is not None)
-    depth = depth_of(graph, units)
-    direction = step_direction(optimizer, dict(model.named_parameters()), gradients)
-    if probe is not None:
-        arguments, _ = split(probe, device)
-    with _same_conditions(model, seed):
-        squares, readout = _forward(model, arguments, direction, graph, depth)
-    energies = tuple(UnitEnergy(u, *squares[u.state].tolist()) for u in depth.units)
-    change, size = readout.tolist()
-    return Energy(energies, change, size, float(loss))
 
 
 @contextlib.contextmanager
@@ -93,10 +87,16 @@ def _same_conditions(model: nn.Module, seed: int) -> Iterator[None]:
 
 
 def _backward(
-    model: nn.Module, arguments: Arguments, target: Any, loss_fn: LossFn, *, recurrent: bool
+    model: nn.Module,
+    parameters: dict[str, nn.Parameter],
+    arguments: Arguments,
+    target: Any,
+    loss_fn: LossFn,
+    *,
+    recurrent: bool,
 ) -> tuple[Graph, dict[str, Tensor], Tensor]:
     """The graph of the forward pass, and the gradient of the loss; `.grad` is not touched."""
-    leaves = {n: p.detach().requires_grad_(p.requires_grad) for n, p in model.named_parameters()}
+    leaves = {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
     recorder = Recorder(model, leaves, allow_recurrence=recurrent)
     recorder.feed(arguments)
     with torch.enable_grad():
@@ -118,50 +118,55 @@ def _backward(
         raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
     found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
     gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
-    norms = torch.stack([g.to_dense().abs().max() if g.is_sparse else g.abs().max() for g in gradients.values()])
-    if not bool(norms.isfinite().all()):
+    largest = torch.stack([(g.to_dense() if g.is_sparse else g).abs().max() for g in gradients.values()]).max()
+    if not torch.isfinite(largest):
         raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
-    if not bool((norms > 0).any()):
+    if not largest > 0:
         raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")
     return recorder.graph, gradients, loss.detach()
 
 
 def _forward(
-    model: nn.Module, arguments: Arguments, direction: dict[str, Tensor], graph: Graph, depth: Depth
-) -> tuple[dict[int, Tensor], Tensor]:
-    """(energy, mean square) at every unit's pre-activation, and at the readout."""
-    wanted = {u.state for u in depth.units}
+    model: nn.Module,
+    parameters: dict[str, nn.Parameter],
+    arguments: Arguments,
+    direction: dict[str, Tensor],
+    graph: Graph,
+    depth: Depth,
+    loss: float,
+) -> Energy:
+    """Energies at every unit's pre-activation and at the readout: the tangents of one forward-mode pass."""
+    states = [graph.nodes[u.state] for u in depth.units]
     squares: dict[int, Tensor] = {}
 
-    def observe(node: int, value: Tensor) -> None:
-        # At once, since an activation may overwrite the tensor in place right after.
-        if node in wanted:
-            squares[node] = _squares(value)
+    def observe(call: int, value: Tensor) -> None:
+        squares[call] = _squares(value)
 
     with forward_ad.dual_level(), torch.no_grad():
-        duals = {n: p.detach() for n, p in model.named_parameters()}
+        duals = {n: p.detach() for n, p in parameters.items()}
         for name, change in direction.items():
             duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
-        recorder = Recorder(model, duals, observe=observe, allow_recurrence=True)
-        recorder.feed(arguments)
+        observer = CallObserver({node.call: node.name for node in states}, observe)
         try:
-            with recorder:
+            with observer:
                 output = functional_call(model, duals, *arguments)
         except NotImplementedError as error:
             detail = str(error).splitlines()[0]
             raise DepthlrError(
                 f"an operation of the model has no forward-mode derivative in this PyTorch ({detail})."
             ) from error
-        readout = _squares(recorder.close(output))
-    if [n.name for n in recorder.graph.nodes] != [n.name for n in graph.nodes]:
+        readout = _squares(readout_of(output))
+    if any(node.call not in squares for node in states):
         raise DepthlrError(
-            "the model ran other operations the second time: its control flow is random, or depends on the batch; "
-            "measure in eval mode or with the same batch."
+            "the model did not run the same operations the second time: its control flow is random or depends on the "
+            "batch, or a unit hides in a kernel that PyTorch's functions cannot see; try eval mode, or the same batch."
         )
-    return squares, readout
+    *values, (change, size) = torch.stack([*(squares[node.call] for node in states), readout]).tolist()
+    return Energy(tuple(UnitEnergy(u, *v) for u, v in zip(depth.units, values, strict=True)), change, size, loss)
 
 
 def _squares(value: Tensor) -> Tensor:
+    """(energy, mean square) of a dual tensor."""
     primal, tangent = forward_ad.unpack_dual(value)  # type: ignore[no-untyped-call]
     if tangent is None:
         tangent = torch.zeros_like(primal)

@@ -35,6 +35,7 @@ class Node:
     width: int = 0  # features of a weighted operation's result
     fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
     activation: Activation | None = None
+    call: int = 0  # which torch function of the run it was; 0 for kernels that torch functions cannot see
 
 
 @dataclass(slots=True)

@@ -7,28 +7,38 @@ taken for a residual branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
 from depthlr.trace.unwrap import clean_path
 
-Observer = Callable[[int, Tensor], None]
+
+class Role(Enum):
+    """What a tensor is to the run."""
+
+    signal = "signal"  # depends on the input; its tag is the node that made it
+    index = "index"  # an integer or a mask that comes from the node in its tag
+    weight = "weight"  # comes from the parameters named in its tag
+    constant = "constant"  # made by visible operations from none of these
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """Every tensor in nested lists, tuples, mappings and dataclasses, in order."""
     if isinstance(value, Tensor):
         yield value
+    elif isinstance(value, int | float | str | None):  # most arguments that are not tensors
+        return
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from tensors_in(item)
@@ -54,29 +64,26 @@ def readout_of(output: Any) -> Tensor:
 
 
 class Recorder(TorchFunctionMode):
-    """Builds a Graph while active; `observe(node, tensor)` is called with every result as it is made."""
+    """Builds a Graph while active."""
 
     def __init__(
         self,
         model: nn.Module,
         parameters: Mapping[str, Tensor],
         *,
-        observe: Observer | None = None,
         integers_are_signal: bool = False,
         allow_recurrence: bool = False,
     ) -> None:
         super().__init__()
         self.graph = Graph()
-        self._observe = observe
+        self.calls = 0  # torch functions called so far
         self._integers_are_signal = integers_are_signal
         self._allow_recurrence = allow_recurrence
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
-        self._signal: Any = WeakTensorKeyDictionary()  # tensor -> node that made it
-        self._index: Any = WeakTensorKeyDictionary()  # integer tensor -> node it comes from
-        self._weight: Any = WeakTensorKeyDictionary()  # tensor -> names of the parameters it comes from
-        self._constant: Any = WeakTensorKeyDictionary()  # tensors made by visible operations from none of these
+        self._tags: dict[int, tuple[Role, Any]] = {}  # by id; an entry dies with its tensor, so ids stay unique
+        self._watch: dict[int, weakref.ref[Tensor]] = {}
         for name, tensor in parameters.items():
-            self._weight[tensor] = (clean_path(name),)
+            self._tag(tensor, Role.weight, (clean_path(name),))
         self._stack = [0]
         self._hooks: list[Any] = []
 
@@ -97,14 +104,35 @@ class Recorder(TorchFunctionMode):
     def feed(self, inputs: Any) -> None:
         """Declare the model's inputs: the root of the graph."""
         for tensor in tensors_in(inputs):
-            table = self._signal if self._flows(tensor) else self._index
-            table[tensor] = ROOT
+            self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, ROOT)
 
     def close(self, output: Any) -> Tensor:
         """Declare the model's output; returns the readout."""
         readout = readout_of(output)
-        self.graph.readout = self._signal.get(readout, ROOT)
+        role, node = self._tags.get(id(readout), (Role.constant, ROOT))
+        self.graph.readout = node if role is Role.signal else ROOT
         return readout
+
+    # -- tags ----------------------------------------------------------------------------------------------------
+    def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
+        key = id(tensor)
+        self._tags[key] = (role, value)
+        if key not in self._watch:
+            self._watch[key] = weakref.ref(tensor, lambda _: self._forget(key))
+
+    def _forget(self, key: int) -> None:
+        self._tags.pop(key, None)
+        self._watch.pop(key, None)
+
+    def _nodes(self, tensors: Iterable[Tensor], role: Role) -> tuple[int, ...]:
+        """The nodes behind those of these tensors that play a role."""
+        tags = [self._tags.get(id(t)) for t in tensors]
+        return tuple(dict.fromkeys(tag[1] for tag in tags if tag is not None and tag[0] is role))
+
+    def _flows(self, tensor: Tensor) -> bool:
+        """Can this tensor carry the signal, or only an index or a mask?"""
+        integers = self._integers_are_signal and tensor.dtype != torch.bool
+        return tensor.is_floating_point() or tensor.is_complex() or integers
 
     # -- modules -------------------------------------------------------------------------------------------------
     def _enter_module(self, module: nn.Module, args: Any) -> None:
@@ -120,14 +148,15 @@ class Recorder(TorchFunctionMode):
             self._stack.pop()
         with torch._C.DisableTorchFunction():
             results = [t for t in tensors_in(output) if self._flows(t)]
-            sources = self._known(args, self._signal)
-            for tensor in results:
-                # A kernel that torch functions cannot see made this: join it to what went in.
-                if sources and not any(tensor in t for t in (self._signal, self._index, self._weight, self._constant)):
-                    own = tuple(clean_path(n) for n, _ in module.named_parameters())
-                    self._add(Node(type(module).__name__, sources, own, bool(own), self._stack[-1]), tensor)
-            call = self.graph.calls[self._stack[-1]]
-            call.output = next((self._signal[t] for t in results if t in self._signal), None)
+            hidden = [t for t in results if id(t) not in self._tags]
+            if hidden:
+                # A kernel that torch functions cannot see made these: join them to what went in.
+                sources = self._nodes(tensors_in(args), Role.signal)
+                own = tuple(clean_path(n) for n, _ in module.named_parameters())
+                if sources:
+                    self._add(Node(type(module).__name__, sources, own, bool(own), self._stack[-1]), hidden)
+            made = self._nodes(results, Role.signal)
+            self.graph.calls[self._stack[-1]].output = made[0] if made else None
         if len(self._stack) > 1:
             self._stack.pop()
 
@@ -136,113 +165,113 @@ class Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        self.calls += 1
+        call = self.calls
         name = getattr(func, "__name__", "")
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
                 "counted; pass units= with the classes or the number of units to count it your way."
             )
-        arguments = list(tensors_in((args, kwargs)))
-        weights = self._names(arguments)
-        sources = self._known(arguments, self._signal)
-        indices = self._known(arguments, self._index)
+        arguments = list(tensors_in(args))
+        if kwargs:
+            arguments.extend(tensors_in(kwargs))
+        self._tag_gathered(arguments)
+        sources = self._nodes(arguments, Role.signal)
+        indices = self._nodes(arguments, Role.index)
+        operands = [t for t in arguments if self._tags.get(id(t), (None,))[0] is Role.weight]
         result = func(*args, **kwargs)
-        outputs = list(tensors_in(result))
-        if name == "__setitem__":
-            outputs = [args[0]]  # written in place; nothing is returned
+        outputs = [args[0]] if name == "__setitem__" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
-        if name in ops.SHAPE_ONLY or not (sources or indices or weights):
-            for tensor in outputs:
-                self._constant[tensor] = True
-            return result
+        weights = tuple(dict.fromkeys(n for t in operands for n in self._tags[id(t)][1]))
         lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
-        if sources or lookup:
-            self._record(func, name, args, kwargs, sources or indices, weights, lookup, outputs)
-        elif indices:
-            for tensor in outputs:
-                self._index[tensor] = indices[0]
-        else:
-            for tensor in outputs:
-                self._weight[tensor] = weights
+        if (sources or lookup) and name not in ops.SHAPE_ONLY:
+            node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
+            node.fan_in = 1 if lookup else _fan_in(name, args, operands) if weights else 0
+            self._record(node, func, args, kwargs, outputs)
+            return result
+        role: Role = Role.constant
+        value: Any = None
+        if name not in ops.SHAPE_ONLY and (indices or weights):
+            role, value = (Role.index, indices[0]) if indices else (Role.weight, weights)
+        for tensor in outputs:
+            self._tag(tensor, role, value)
         return result
 
+    def _tag_gathered(self, arguments: list[Tensor]) -> None:
+        """Parameters that FSDP put together during the run are not among those declared."""
+        for tensor in arguments:
+            if isinstance(tensor, nn.Parameter) and id(tensor) not in self._tags:
+                self._tag(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._tags)}",))
+
     def _record(
-        self,
-        func: Any,
-        name: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        sources: tuple[int, ...],
-        weights: tuple[str, ...],
-        lookup: bool,
-        outputs: list[Tensor],
+        self, node: Node, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
     ) -> None:
-        floating = [t for t in outputs if self._flows(t)]
+        flowing = [t for t in outputs if self._flows(t)]
         for tensor in outputs:
             if not self._flows(tensor):
-                self._index[tensor] = sources[0]
-        if not floating:
+                self._tag(tensor, Role.index, node.inputs[0])
+        if not flowing:
             return
-        node = Node(name, sources, weights, scope=self._stack[-1])
-        node.fan_in = 1 if lookup else self._fan_in(name, args, kwargs) if weights else 0
-        node.weighted = node.fan_in > 0
-        if name == "multi_head_attention_forward":  # Python code that modes see as one call: in- and out-projection
-            out = tuple(w for w in weights if ".out_proj." in f".{w}")
-            into = tuple(w for w in weights if w not in out)
-            width = floating[0].shape[-1]
-            self._add(Node(name, sources, into, True, node.scope, width, width))
-            node = Node(name, (len(self.graph.nodes) - 1,), out, True, node.scope, width, width)
-        if node.weighted:
-            shape = floating[0].shape or (1,)
-            node.width = shape[1] if name in ops.CONVOLUTIONS and len(shape) > 1 else shape[-1]
-        if name in ops.ACTIVATIONS:
+        shape = flowing[0].shape or (1,)
+        if node.name == "multi_head_attention_forward":  # Python code seen as one call: in- and out-projection
+            width = shape[-1]
+            out = tuple(w for w in node.weights if ".out_proj." in f".{w}")
+            into = tuple(w for w in node.weights if w not in out)
+            self._add(Node(node.name, node.inputs, into, True, node.scope, width, width, call=node.call), [])
+            node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width, call=node.call)
+        if node.fan_in:
+            node.weighted = True
+            node.width = shape[1] if node.name in ops.CONVOLUTIONS and len(shape) > 1 else shape[-1]
+        if node.name in ops.ACTIVATIONS:
             options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace"}}
             if not any(True for _ in tensors_in((args[1:], options))):
                 node.activation = Activation(func, args[1:], tuple(options.items()))
-        self._add(node, *floating)
+        self._add(node, flowing)
 
-    def _fan_in(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Inputs to one feature where this call multiplies the signal by a parameter; 0 where it does not."""
-        operands = [t for t in tensors_in((args, kwargs)) if t in self._weight and t not in self._signal]
-        if name in ops.RECURRENT_CELLS or name in ops.RECURRENT:
-            return int(operands[0].shape[-1])
-        if name in ops.MATRIX_WITH_BIAS:
-            operands = [t for t in operands if t.dim() > 1]  # a bias is added, not multiplied
-        elif name not in ops.MATRIX_PRODUCTS:
-            return 0
-        if not operands:
-            return 0
-        weight = operands[0]
-        if name in ops.TRANSPOSED_CONVOLUTIONS:
-            return weight[:, 0].numel()
-        if name in ops.MATRIX_WITH_BIAS and name in ops.OUTPUT_FIRST:
-            return weight[0].numel()
-        factors = [t for t in tensors_in(args) if t.dim() > 1 or name in ops.MATRIX_PRODUCTS]
-        right = len(factors) < 2 or factors[-1] is weight
-        return int(weight.shape[-2] if right and weight.dim() > 1 else weight.shape[-1])
-
-    def _add(self, node: Node, *outputs: Tensor) -> None:
+    def _add(self, node: Node, outputs: list[Tensor]) -> None:
         self.graph.nodes.append(node)
-        index = len(self.graph.nodes) - 1
         for tensor in outputs:
-            self._signal[tensor] = index
-            self._weight.pop(tensor, None)
-        if self._observe is not None and outputs:
-            self._observe(index, outputs[0])
+            self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
 
-    def _flows(self, tensor: Tensor) -> bool:
-        """Can this tensor carry the signal, or only an index or a mask?"""
-        integers = self._integers_are_signal and tensor.dtype != torch.bool
-        return tensor.is_floating_point() or tensor.is_complex() or integers
 
-    def _known(self, values: Any, table: Any) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(table[t] for t in tensors_in(values) if t in table))
+def _fan_in(name: str, args: tuple[Any, ...], operands: list[Tensor]) -> int:
+    """Inputs to one feature where a call multiplies the signal by a parameter; 0 where it does not."""
+    if name in ops.RECURRENT_CELLS or name in ops.RECURRENT:
+        return int(operands[0].shape[-1])
+    if name in ops.MATRIX_WITH_BIAS:
+        operands = [t for t in operands if t.dim() > 1]  # a bias is added, not multiplied
+    elif name not in ops.MATRIX_PRODUCTS:
+        return 0
+    if not operands:
+        return 0
+    weight = operands[0]
+    if name in ops.TRANSPOSED_CONVOLUTIONS:
+        return weight.numel() // weight.shape[1]
+    if name in ops.OUTPUT_FIRST:
+        return weight.numel() // weight.shape[0]
+    factors = [t for t in tensors_in(args) if t.dim() > 1 or name in ops.MATRIX_PRODUCTS]
+    right = len(factors) < 2 or factors[-1] is weight
+    return int(weight.shape[-2] if right and weight.dim() > 1 else weight.shape[-1])
 
-    def _names(self, values: list[Tensor]) -> tuple[str, ...]:
-        names: dict[str, None] = {}
-        for tensor in values:
-            if isinstance(tensor, nn.Parameter) and tensor not in self._weight:  # gathered by FSDP during the run
-                self._weight[tensor] = (f"{self.graph.calls[self._stack[-1]].path}.{len(self._weight)}",)
-            names.update(dict.fromkeys(self._weight.get(tensor, ())))
-        return tuple(names)
+
+class CallObserver(TorchFunctionMode):
+    """Calls `observe(call, result)` at chosen torch functions of a run that a Recorder has seen before."""
+
+    def __init__(self, wanted: Mapping[int, str], observe: Callable[[int, Tensor], None]) -> None:
+        super().__init__()
+        self.calls = 0
+        self._wanted = wanted  # call -> the function's name then
+        self._observe = observe
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.calls += 1
+        call = self.calls  # the function may call others
+        result = func(*args, **(kwargs or {}))
+        if call in self._wanted and self._wanted[call] == getattr(func, "__name__", ""):
+            # At once, since an activation may overwrite the tensor in place right after.
+            self._observe(call, next(tensors_in(result)))
+        return result
