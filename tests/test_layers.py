@@ -67,6 +67,6 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
 
 
 def test_importing_needs_torch_and_numpy_alone() -> None:
-    heavy = ["scipy", "typer", "rich", "matplotlib", "timm", "transformers", "ray", "pandas"]
+    heavy = ["scipy", "typer", "rich", "matplotlib", "timm", "transformers", "ray", "pandas", "PIL"]
     code = f"import depthlr, sys; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

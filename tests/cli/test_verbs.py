@@ -99,6 +99,11 @@ def test_fit_reads_a_table_of_optima(run, tmp_path) -> None:
     assert found["rates"]["32"] == pytest.approx(0.5 * 32**-1.25)
 
 
+def test_data_describes_the_digits(run) -> None:
+    code, out, _ = run("data", "digits", "--json")
+    assert (code, json.loads(out)["examples"]) == (0, 1797)
+
+
 def test_demo_tells_the_whole_story(run) -> None:
     code, out, _ = run("demo")
     assert code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from depthlr.cli.data import data
 from depthlr.cli.demo import demo
 from depthlr.cli.depth import depth
 from depthlr.cli.fit import fit
@@ -16,5 +17,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (demo, depth, measure, transfer, fit):
+for verb in (demo, depth, measure, transfer, fit, data):
     app.command()(verb)

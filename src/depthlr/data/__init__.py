@@ -1,6 +1,22 @@
-"""Data: the digits that ship with depthlr, and batches of them."""
+"""Layer 1: data sets that lie in memory, verified as they are loaded, and the order in which steps see them."""
 
 from depthlr.data.batch import digits_batch
-from depthlr.data.digits import digits
+from depthlr.data.dataset import DataSet
+from depthlr.data.digits import digit_set, digits
+from depthlr.data.examples import Examples
+from depthlr.data.order import batch_order, steps_per_epoch
+from depthlr.data.sources import SOURCES, load
+from depthlr.data.textset import TextSet
 
-__all__ = ["digits", "digits_batch"]
+__all__ = [
+    "SOURCES",
+    "DataSet",
+    "Examples",
+    "TextSet",
+    "batch_order",
+    "digit_set",
+    "digits",
+    "digits_batch",
+    "load",
+    "steps_per_epoch",
+]

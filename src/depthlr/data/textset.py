@@ -1,0 +1,51 @@
+"""A text as a stream of character ids; an example is a window of it, and its targets are the ids that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from depthlr.errors import DepthlrError
+
+
+@dataclass(frozen=True, eq=False)
+class TextSet:
+    """Example i reads ids i..i+context-1 and predicts ids i+1..i+context; id k stands for `characters[k]`."""
+
+    name: str
+    ids: Tensor = field(repr=False)  # uint8 or int16 (length,)
+    context: int
+    characters: str = field(repr=False)
+    digest: str
+    attribution: str
+    _offsets: Tensor = field(init=False, repr=False)  # (context + 1,)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.context < len(self.ids):
+            raise DepthlrError(
+                f"{self.name}: a context of {self.context} does not fit a text of {len(self.ids)} characters; choose "
+                f"from 1 to {len(self.ids) - 1}."
+            )
+        object.__setattr__(self, "_offsets", torch.arange(self.context + 1, device=self.ids.device))
+
+    def __len__(self) -> int:
+        return len(self.ids) - self.context
+
+    @property
+    def classes(self) -> int:
+        return len(self.characters)
+
+    @property
+    def input(self) -> str:
+        return f"ids:{self.context}:{self.classes}"
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, ids=self.ids.to(device))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> int64 (B, T), int64 (B, T)
+        places = indices[:, None] + self._offsets
+        windows = self.ids.index_select(0, places.flatten()).view(places.shape).to(torch.int64)
+        return windows[:, :-1], windows[:, 1:]

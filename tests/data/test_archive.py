@@ -1,0 +1,153 @@
+"""Archives: members come out as bytes, and a hostile or broken archive is refused with nothing written."""
+
+import gzip
+import io
+import tarfile
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.data.published import tar_gz
+
+from depthlr.data.archive import read_members
+from depthlr.errors import DepthlrError
+
+FILES = {"set/a.bin": b"first" * 300, "set/b.bin": bytes(range(256)) * 9, "set/readme": b"hello"}
+
+
+def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def test_wanted_members_come_out_whole_and_in_the_archives_order(tmp_path):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(tar_gz(FILES))
+    assert list(read_members(path, {"set/b.bin", "set/a.bin"})) == [(n, FILES[n]) for n in ("set/a.bin", "set/b.bin")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        tar_gz({**FILES, "../evil": b"x"}),
+        tar_gz({**FILES, "set/../../evil": b"x"}),
+        tar_gz({**FILES, "/etc/evil": b"x"}),
+        tar_gz(FILES, special("set/c", tarfile.SYMTYPE, "/etc/passwd")),
+        tar_gz(FILES, special("set/c", tarfile.LNKTYPE, "set/a.bin")),
+        tar_gz(FILES, special("set/c", tarfile.CHRTYPE)),
+        tar_gz(FILES, special("set/c", tarfile.BLKTYPE)),
+        tar_gz(FILES, special("set/c", tarfile.FIFOTYPE)),
+    ],
+    ids=["parent", "inner parent", "absolute", "symlink", "hard link", "character device", "block device", "fifo"],
+)
+def test_hostile_members_are_refused_and_nothing_is_written(tmp_path, content):
+    path = tmp_path / "in" / "set.tar.gz"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(DepthlrError, match="do not use this archive"):
+        list(read_members(path, FILES))
+    assert sorted(tmp_path.rglob("*")) == [path.parent, path]
+
+
+def test_a_wanted_name_that_is_a_link_is_refused(tmp_path):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(tar_gz({}, special("set/a.bin", tarfile.SYMTYPE, "/etc/passwd")))
+    with pytest.raises(DepthlrError, match="no plain file"):
+        list(read_members(path, ["set/a.bin"]))
+
+
+def test_too_many_members_are_refused(tmp_path):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(tar_gz({f"set/{i}": b"" for i in range(11)}))
+    with pytest.raises(DepthlrError, match="more than 10 members"):
+        list(read_members(path, ["set/0"], max_members=10))
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(tar_gz({"set/a": bytes(1_000_000)}))
+    assert path.stat().st_size < 5_000
+    with pytest.raises(DepthlrError, match="more than 1000001 bytes"):
+        list(read_members(path, ["set/a"], max_bytes=1_000_001))
+    with pytest.raises(DepthlrError, match="a member of 1000000 bytes"):
+        list(read_members(path, ["set/a"], max_bytes=100_000))
+
+
+def test_zeros_behind_the_archive_count_too(tmp_path):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(tar_gz(FILES) + gzip.compress(bytes(1_000_000)))
+    with pytest.raises(DepthlrError, match="more than 100000 bytes"):
+        list(read_members(path, FILES, max_bytes=100_000))
+
+
+def test_a_member_that_says_it_is_huge_is_refused(tmp_path):
+    info = tarfile.TarInfo("set/a")
+    info.size = 1 << 40
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(gzip.compress(info.tobuf() + bytes(2048)))
+    with pytest.raises(DepthlrError, match=f"a member of {1 << 40} bytes"):
+        list(read_members(path, ["set/a"]))
+
+
+def test_a_missing_member_is_named(tmp_path):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(tar_gz(FILES))
+    with pytest.raises(DepthlrError, match=r"lacks set/z\.bin"):
+        list(read_members(path, ["set/a.bin", "set/z.bin"]))
+
+
+CONTENT = tar_gz(FILES)
+
+
+@given(st.integers(0, len(CONTENT) - 1))
+@settings(max_examples=60)
+def test_a_truncated_archive_is_refused(tmp_path_factory, length):
+    path = tmp_path_factory.mktemp("cut") / "set.tar.gz"
+    path.write_bytes(CONTENT[:length])
+    with pytest.raises(DepthlrError, match="fetch it again"):
+        list(read_members(path, FILES))
+
+
+@given(st.integers(10, len(CONTENT) - 1), st.integers(1, 255))
+@settings(max_examples=60)
+def test_a_changed_byte_is_noticed_or_changes_nothing(tmp_path_factory, place, change):
+    damaged = bytearray(CONTENT)
+    damaged[place] ^= change
+    path = tmp_path_factory.mktemp("bad") / "set.tar.gz"
+    path.write_bytes(damaged)
+    with suppress(DepthlrError):  # one run of zeros can be copied from another
+        assert dict(read_members(path, FILES)) == FILES
+
+
+@pytest.mark.parametrize("place", [-1, -8])
+def test_the_sum_at_the_end_is_checked(tmp_path, place):
+    damaged = bytearray(CONTENT)
+    damaged[place] ^= 1
+    (tmp_path / "set.tar.gz").write_bytes(damaged)
+    with pytest.raises(DepthlrError, match="cannot be read"):
+        list(read_members(tmp_path / "set.tar.gz", FILES))
+
+
+@given(st.binary(max_size=2000))
+@settings(max_examples=40)
+def test_an_archive_of_noise_is_refused(tmp_path_factory, noise):
+    path = tmp_path_factory.mktemp("noise") / "set.tar.gz"
+    path.write_bytes(gzip.compress(noise))
+    with pytest.raises(DepthlrError):
+        list(read_members(path, FILES))
+
+
+def test_an_absent_archive_is_refused(tmp_path):
+    with pytest.raises(DepthlrError, match="cannot be read"):
+        list(read_members(tmp_path / "none.tar.gz", FILES))
+
+
+def test_an_uncompressed_archive_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w"):
+        pass
+    (tmp_path / "set.tar.gz").write_bytes(buffer.getvalue())
+    with pytest.raises(DepthlrError, match=r"cannot be read as a \.tar\.gz"):
+        list(read_members(tmp_path / "set.tar.gz", FILES))

@@ -1,0 +1,196 @@
+"""Fetching a file: resumed after a break, kept only with the right digest."""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from tests.data.published import md5
+
+from depthlr.data.download import download
+from depthlr.errors import DepthlrError
+
+CONTENT = bytes(range(256)) * 1000  # more than one chunk
+
+
+class Server(ThreadingHTTPServer):
+    """Serves CONTENT at /file; what it does wrong is an attribute."""
+
+    breaks_after: int | None = None  # bytes of an answer
+    ignores_range = False
+    wrong_range = False
+    says_length = True
+    content = CONTENT
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.ranges: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/file"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        server = self.server
+        asked = self.headers.get("Range")
+        server.ranges.append(asked)
+        if self.path != "/file":
+            self.send_error(404)
+            return
+        start = int(re.fullmatch(r"bytes=(\d+)-", asked)[1]) if asked and not server.ignores_range else 0
+        if start >= len(server.content):
+            self.send_error(416)
+            return
+        body = server.content[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            shown = start + 1 if server.wrong_range else start
+            self.send_header("Content-Range", f"bytes {shown}-{len(server.content) - 1}/{len(server.content)}")
+        if server.says_length:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: server.breaks_after])
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serving():
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def server():
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "new" / "file.gz"
+
+
+def names(path) -> list[str]:
+    return sorted(p.name for p in path.parent.iterdir())
+
+
+def test_a_file_is_fetched_whole(server, path):
+    seen = []
+    download(server.url, path, md5(CONTENT), progress=lambda done, total: seen.append((done, total)))
+    assert path.read_bytes() == CONTENT
+    assert names(path) == ["file.gz"]
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+def test_a_file_that_is_there_is_not_fetched_again(server, path):
+    for _ in range(2):
+        download(server.url, path, md5(CONTENT))
+    assert server.ranges == [None]
+
+
+def test_a_broken_transfer_is_resumed_where_it_stopped(server, path):
+    server.breaks_after = 100_000
+    with pytest.raises(DepthlrError, match=f"broke off after 100000 of {len(CONTENT)} bytes: run the same again"):
+        download(server.url, path, md5(CONTENT))
+    assert names(path) == ["file.gz.part"]
+    server.breaks_after = None
+    download(server.url, path, md5(CONTENT))
+    assert server.ranges == [None, "bytes=100000-"]
+    assert path.read_bytes() == CONTENT
+    assert names(path) == ["file.gz"]
+
+
+def test_a_server_that_ignores_the_range_starts_over(server, path):
+    path.parent.mkdir()
+    path.with_name("file.gz.part").write_bytes(b"something else")
+    server.ignores_range = True
+    download(server.url, path, md5(CONTENT))
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_part_that_is_complete_is_taken(server, path):
+    path.parent.mkdir()
+    path.with_name("file.gz.part").write_bytes(CONTENT)
+    download(server.url, path, md5(CONTENT))
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_part_of_another_file_is_dropped_and_the_next_try_succeeds(server, path):
+    path.parent.mkdir()
+    path.with_name("file.gz.part").write_bytes(b"x" * 1000)
+    with pytest.raises(DepthlrError, match="nothing was kept"):
+        download(server.url, path, md5(CONTENT))
+    assert names(path) == []
+    download(server.url, path, md5(CONTENT))
+
+
+def test_a_wrong_digest_keeps_nothing_new_and_nothing_old_is_lost(server, path):
+    path.parent.mkdir()
+    path.write_bytes(b"as it was")
+    with pytest.raises(DepthlrError, match=f"md5 {md5(CONTENT)}, not {md5(b'wanted')}: nothing was kept"):
+        download(server.url, path, md5(b"wanted"))
+    assert names(path) == ["file.gz"]
+    assert path.read_bytes() == b"as it was"
+
+
+def test_another_part_than_was_asked_for_is_refused(server, path):
+    path.parent.mkdir()
+    path.with_name("file.gz.part").write_bytes(CONTENT[:10])
+    server.wrong_range = True
+    with pytest.raises(DepthlrError, match="another part"):
+        download(server.url, path, md5(CONTENT))
+
+
+def test_a_length_that_is_not_said_is_no_matter(server, path):
+    server.says_length = False
+    download(server.url, path, md5(CONTENT))
+    assert path.read_bytes() == CONTENT
+
+
+def test_more_than_the_limit_is_refused(server, path):
+    server.says_length = False
+    with pytest.raises(DepthlrError, match="more than 1000 bytes"):
+        download(server.url, path, md5(CONTENT), max_bytes=1000)
+    assert names(path) == []
+
+
+def test_an_absent_file_is_said(server, path):
+    with pytest.raises(DepthlrError, match="answered 404"):
+        download(server.url + "s", path, md5(CONTENT))
+    assert names(path) == []
+
+
+def test_an_absent_server_is_said(path):
+    with serving() as stopped:
+        url = stopped.url
+    with pytest.raises(DepthlrError, match="cannot be reached"):
+        download(url, path, md5(CONTENT))
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/x", "cifar", "http://[bad"])
+def test_only_web_addresses_are_fetched(url, path):
+    with pytest.raises(DepthlrError):
+        download(url, path, md5(b""))
+    assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(server, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DepthlrError, match="name a folder you can write to"):
+        download(server.url, tmp_path / "file" / "x", md5(CONTENT))
