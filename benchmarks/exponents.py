@@ -60,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--plot")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     head = ("model", "effective depths", *MEASURES, "spread over seeds, decades")
@@ -68,6 +69,7 @@ def main() -> None:
         if options.markdown
         else "  ".join(f"{c:<32}" for c in head)
     )
+    rates: dict[str, tuple[list[int], list[float]]] = {}
     for name, (pattern, sizes, init_options) in TASKS.items():
         found = {size: energies(pattern.format(size), init_options, options.seeds, device) for size in sizes}
         depths = [len(found[size][0].units) for size in sizes for _ in range(options.seeds)]
@@ -79,6 +81,33 @@ def main() -> None:
         spread = median(_spread([e.mean for e in found[size]]) for size in sizes)
         row = (name, f"{depths[0]} to {depths[-1]}", *cells, f"{spread:.2f}")
         print("| " + " | ".join(row) + " |" if options.markdown else "  ".join(f"{c:<32}" for c in row), flush=True)
+        rates[name] = depths[:: options.seeds], [median(e.rate for e in found[size]) for size in sizes]
+    if options.plot:
+        draw(rates, options.plot)
+
+
+def draw(rates: dict[str, tuple[list[int], list[float]]], path: str) -> None:
+    """Rate for mean energy 1 against effective depth, each family relative to its shallowest model."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
+    shown = ["MLP, ReLU", "CNN, circular", "ResNet, x K^-1/2", "transformer, post-LN", "transformer, pre-LN"]
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    for name, colour, marker in zip(shown, colours, "osD^v", strict=True):
+        depths, values = rates[name]
+        axes.plot(depths, [v / values[0] for v in values], marker=marker, color=colour, label=name, lw=1.5, ms=5)
+    line = [6, 50]
+    axes.plot(line, [(d / 6) ** -1.5 for d in line], color="0.4", ls="--", label="law, depth^(-3/2)")
+    axes.set(xscale="log", yscale="log", xlabel="effective depth", ylabel="rate for mean energy 1, relative")
+    axes.set_xticks([5, 10, 20, 50], labels=["5", "10", "20", "50"])
+    axes.tick_params(axis="x", which="minor", labelbottom=False)
+    axes.set_title("How far one SGD step may go, measured at initialisation", loc="left", fontsize=11)
+    axes.grid(alpha=0.25, which="both", lw=0.5)
+    axes.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)
 
 
 def _spread(values: list[float]) -> float:

@@ -23,19 +23,19 @@ def mlp_states(model: Any, x: Tensor) -> list[Tensor]:
 
 
 def cnn_states(model: Any, x: Tensor) -> list[Tensor]:
-    states, a = [], x
-    for convolution, activation in zip(model.hidden, model.activations, strict=True):
-        states.append(convolution(a))
-        a = activation(states[-1])
-    return [*states, model.head(a.flatten(2).mean(2))]
+    states, z = [], x
+    for layer in model.layers:
+        z = layer(z)
+        states.append(z)
+    return [*states, model.head(model.last_activation(z).flatten(2).mean(2))]
 
 
 def resnet_states(model: Any, x: Tensor) -> list[Tensor]:
     """The stem, the stream after each update, the logits."""
     z = model.plain[0](x)
     states = [z]
-    for branch in model.branches:
-        z = z + branch(z)
+    for block in model.blocks:
+        z = z + block.branch(z)
         states.append(z)
     return [*states, model.head(model.last_activation(z).mean((2, 3)))]
 

@@ -48,18 +48,18 @@ def test_gelu_cnn_takes_its_own_q_or_hes(variance: str, q: float) -> None:
 @pytest.mark.parametrize(("scale", "factor"), [("auto", 0.5), ("last", 0.5), ("each", 0.5), ("none", 1.0)])
 def test_resnet_branches_are_scaled_by_one_over_root_k(scale: str, factor: float) -> None:
     found = stds("resnet?blocks=4&width=8", branch_scale=scale)
-    branches = [s for n, s in found.items() if n.startswith("branches")]
+    branches = [s for n, s in found.items() if n.startswith("blocks")]
     assert branches == pytest.approx([factor * (RELU * 8 * 9) ** -0.5] * 4)
     assert found["plain.0.weight"] == pytest.approx((3 * 9) ** -0.5)
     assert found["head.weight"] == pytest.approx(8**-0.5)
 
 
 def test_two_layer_branches_are_scaled_once_on_the_last_weight_unless_each_is_asked() -> None:
-    once = [s for n, s in stds("resnet?blocks=4&width=8&branch_layers=2").items() if n.startswith("branches")]
+    once = [s for n, s in stds("resnet?blocks=4&width=8&branch_layers=2").items() if n.startswith("blocks")]
     each = stds("resnet?blocks=4&width=8&branch_layers=2", branch_scale="each")
     he = (RELU * 72) ** -0.5
     assert once == pytest.approx([he, he / 2] * 4)
-    assert [s for n, s in each.items() if n.startswith("branches")] == pytest.approx([he / 2] * 8)
+    assert [s for n, s in each.items() if n.startswith("blocks")] == pytest.approx([he / 2] * 8)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

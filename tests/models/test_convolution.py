@@ -78,7 +78,7 @@ def test_cnn_is_convolution_activation_pooling_head():
         model.double()
         x = torch.randn(2, 3, *space, dtype=torch.float64)
         z = x
-        for hidden in model.hidden:
-            z = by_rolls(z, weight_of(hidden)).clamp(min=0)
+        for layer in model.layers:
+            z = by_rolls(z, weight_of(layer)).clamp(min=0)
         expected = z.flatten(2).mean(2) @ model.head.weight.T + model.head.bias
         torch.testing.assert_close(model(x), expected)

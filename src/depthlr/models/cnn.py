@@ -29,16 +29,19 @@ class CNN(nn.Module):
         layers = positive_integer("layers", layers)
         width = positive_integer("width", width)
         channels = [positive_integer("inputs", inputs), *[width] * (layers - 1)]
-        self.hidden = nn.ModuleList(
+        convolutions = [
             same_convolution(self.dimensions, n, width, kernel, padding=padding, bias=bias) for n in channels
-        )
-        self.activations = nn.ModuleList(activation_named(activation) for _ in channels)
+        ]
+        # Each layer is W sigma(z), as in Eq. 3: what repeats is one module, which a compiler fuses once for all.
+        deeper = (nn.Sequential(activation_named(activation), c) for c in convolutions[1:])
+        self.layers = nn.ModuleList([convolutions[0], *deeper])
+        self.last_activation = activation_named(activation)
         self.head = nn.Linear(width, positive_integer("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, *space) -> (batch, classes)
-        for convolution, activation in zip(self.hidden, self.activations, strict=True):
-            x = activation(convolution(x))
-        logits: Tensor = self.head(x.flatten(2).mean(2))
+        for layer in self.layers:
+            x = layer(x)  # the pre-activation of the layer
+        logits: Tensor = self.head(self.last_activation(x).flatten(2).mean(2))
         return logits
 
 

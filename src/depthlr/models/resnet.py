@@ -40,6 +40,18 @@ class Branch(nn.Sequential):
         super().__init__(*modules)
 
 
+class Block(nn.Module):
+    """z + branch(z)."""
+
+    def __init__(self, branch: Branch) -> None:
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, z: Tensor) -> Tensor:
+        updated: Tensor = z + self.branch(z)
+        return updated
+
+
 class ResNet(nn.Module):
     """`plain` plain layers (the stem is the first), `blocks` residual blocks, a head: effective depth is their sum.
 
@@ -73,10 +85,11 @@ class ResNet(nn.Module):
         # One sigma between plain layers; one more behind the last only where the blocks expect activations.
         between = len(channels) if activation_after else len(channels) - 1
         self.plain_activations = nn.ModuleList(activation_named(activation) for _ in range(between))
-        self.branches = nn.ModuleList(
+        branches = (
             Branch(width, branch_layers, kernel, activation, padding, bias, batch_norm, dropout, activation_after)
             for _ in range(blocks)
         )
+        self.blocks = nn.ModuleList(Block(branch) for branch in branches)
         # z^(K) is a pre-activation like any other, so the head reads sigma(z^(K)), as it does in the CNN. With sigma
         # behind the convolutions the stream is already a sum of activations, and goes to the head as it is.
         self.last_activation = nn.Identity() if activation_after else activation_named(activation)
@@ -87,7 +100,7 @@ class ResNet(nn.Module):
             x = convolution(x)
             if index < len(self.plain_activations):
                 x = self.plain_activations[index](x)
-        for branch in self.branches:
-            x = x + branch(x)
+        for block in self.blocks:
+            x = block(x)
         logits: Tensor = self.head(torch.mean(self.last_activation(x), dim=(2, 3)))
         return logits

@@ -38,7 +38,7 @@ TRANSPARENT = frozenset(
      "unsqueeze", "expand", "repeat", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "__get__", "clone", "detach",
      "to", "type_as", "float", "half", "bfloat16", "double", "dropout", "dropout1d", "dropout2d", "dropout3d",
      "alpha_dropout", "feature_alpha_dropout", "dropout_", "pad", "max_pool1d", "max_pool2d", "max_pool3d",
-     "boolean_dispatch", "adaptive_max_pool2d", "__getitem__", "select", "narrow", "chunk", "split", "roll"}
+     "boolean_dispatch", "adaptive_max_pool2d", "__getitem__", "select", "narrow", "chunk", "split", "roll", "cat"}
 )  # fmt: skip
 
 ACTIVATIONS = frozenset(
