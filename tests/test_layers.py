@@ -15,7 +15,9 @@ LAYERS = {
     "data": 1,
     "init": 2,
     "energy": 2,
+    "training": 2,
     "transfer": 3,
+    "study": 3,
     "cli": 5,
 }
 

@@ -1,0 +1,45 @@
+"""A cell: one training run, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One run: the model at a size (its layers or blocks), a seed, a rate."""
+
+    size: int
+    seed: int
+    rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The training loss of every step; a run that diverged may have stopped early."""
+
+    losses: NDArray[np.float32]  # (steps,)
+    seconds: float
+    diverged: bool
+
+
+BLOW_UP = 1e3  # a loss so many times the first one will not come back
+
+
+def has_diverged(losses: NDArray[np.float32]) -> bool:
+    """Did the loss stop being finite, or grow beyond hope?"""
+    return not bool((losses <= BLOW_UP * max(1.0, float(losses[0]))).all())
+
+
+class Runner(Protocol):
+    """Trains cells of one size; `close` gives back what it holds."""
+
+    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+        """Outcomes as they come, in any order."""
+
+    def close(self) -> None: ...

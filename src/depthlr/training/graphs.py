@@ -1,0 +1,176 @@
+"""Cells on a GPU: each lane replays a captured training step, several lanes at once on streams of their own.
+
+A lane costs memory and gains speed only while kernels leave the GPU idle, so lanes are added until another one no
+longer pays, or no longer fits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from depthlr.training.cell import BLOW_UP, Cell, Outcome, has_diverged
+from depthlr.training.precision import products_in
+from depthlr.training.stepper import Stepper, initial_state
+from depthlr.training.task import Task, draws_at_random
+
+LOOKS = 16  # how often a run is looked at for divergence
+MOST_LANES = 16
+PAYS = 0.97  # another doubling of lanes must take at most this share of the time a step a cell
+
+
+@dataclass
+class _Lane:
+    stepper: Stepper
+    graph: torch.cuda.CUDAGraph
+    stream: torch.cuda.Stream
+    alive: Tensor  # pinned: had it not diverged at the last look
+    cell: Cell | None = None
+    done: int = 0  # steps queued, or all of them once it has diverged
+    ran: int = 0  # steps queued
+    started: float = 0.0
+    looked: torch.cuda.Event | None = None
+
+
+class GraphRunner:
+    """Trains cells of one task on one CUDA device. `lanes=None` finds out how many run best at once."""
+
+    def __init__(
+        self, task: Task, device: torch.device | str = "cuda", *, lanes: int | None = None, compiled: bool = True
+    ) -> None:
+        self._task = task
+        self._device = torch.device(device)
+        self._compiled = compiled
+        self._examples = task.examples.to(self._device)
+        self._states: dict[int, dict[str, Tensor]] = {}
+        self._orders: dict[int, Tensor] = {}
+        self._look = max(1, task.training.steps // LOOKS)
+        # Compiled code of several families shares one cache entry a module class, and must not fall out of it.
+        torch._dynamo.config.recompile_limit = max(256, torch._dynamo.config.recompile_limit)
+        with products_in(task.training.precision):
+            self._lanes = [self._open_lane()]
+            # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own.
+            most = 1 if draws_at_random(self._lanes[0].stepper.model) else lanes or MOST_LANES
+            self._add_lanes(most, fixed=lanes is not None)
+
+    @property
+    def lanes(self) -> int:
+        """How many cells run at once."""
+        return len(self._lanes)
+
+    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+        waiting = list(reversed(cells))
+        with torch.cuda.device(self._device):
+            while waiting or any(lane.cell for lane in self._lanes):
+                for lane in self._lanes:
+                    if lane.cell is None and waiting:
+                        self._begin(lane, waiting.pop())
+                    self._advance(lane)
+                for lane in self._lanes:
+                    if lane.cell is not None and (outcome := self._finished(lane)) is not None:
+                        cell, lane.cell = lane.cell, None
+                        yield cell, outcome
+
+    def close(self) -> None:
+        self._lanes.clear()
+        self._states.clear()
+        torch.cuda.synchronize(self._device)
+        torch.cuda.empty_cache()
+
+    # -- lanes ---------------------------------------------------------------------------------------------------
+    def _open_lane(self) -> _Lane:
+        stepper = Stepper(self._task, self._examples, self._device, compiled=self._compiled)
+        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
+            self._load(stepper, Cell(0, 0, 0.0))
+            for _ in range(3):  # compiles, picks algorithms, allocates moments
+                stepper()
+        torch.cuda.synchronize(self._device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            stepper()
+        return _Lane(stepper, graph, stream, torch.ones((), dtype=torch.bool, pin_memory=True))
+
+    def _add_lanes(self, most: int, *, fixed: bool) -> None:
+        best = self._seconds_a_step() if not fixed and most > 1 else 0.0
+        while len(self._lanes) < most:
+            before = len(self._lanes)
+            try:
+                for _ in range(min(before, most - before)):
+                    self._lanes.append(self._open_lane())
+            except torch.cuda.OutOfMemoryError:  # go on with half of what was tried
+                del self._lanes[before:]
+                torch.cuda.empty_cache()
+                return
+            if not fixed:
+                seconds = self._seconds_a_step()
+                if seconds > PAYS * best:
+                    if seconds > best:
+                        del self._lanes[before:]
+                        torch.cuda.empty_cache()
+                    return
+                best = seconds
+
+    def _seconds_a_step(self, steps: int = 12) -> float:
+        """Time of one step of one cell with all lanes running."""
+        for lane in self._lanes:
+            with torch.cuda.stream(lane.stream):
+                self._load(lane.stepper, Cell(0, 0, 0.0))
+        times = []
+        for _ in range(2):  # the first round warms up
+            torch.cuda.synchronize(self._device)
+            start = time.perf_counter()
+            for _ in range(min(steps, self._task.training.steps // 2) or 1):
+                for lane in self._lanes:
+                    with torch.cuda.stream(lane.stream):
+                        lane.graph.replay()
+            torch.cuda.synchronize(self._device)
+            times.append((time.perf_counter() - start) / len(self._lanes))
+        return times[-1]
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+    def _load(self, stepper: Stepper, cell: Cell) -> None:
+        if cell.seed not in self._states:
+            state = initial_state(self._task, cell.seed)
+            self._states[cell.seed] = {n: t.to(self._device) for n, t in state.items()}
+            self._orders[cell.seed] = self._task.order(cell.seed).to(self._device)
+        stepper.load(self._states[cell.seed], self._orders[cell.seed], cell.rate)
+
+    def _begin(self, lane: _Lane, cell: Cell) -> None:
+        lane.cell, lane.done, lane.ran, lane.started = cell, 0, 0, time.perf_counter()
+        lane.looked = None
+        torch.cuda.manual_seed(cell.seed)  # dropout; with several lanes nothing draws
+        with torch.cuda.stream(lane.stream):
+            self._load(lane.stepper, cell)
+
+    def _advance(self, lane: _Lane) -> None:
+        """Queue steps up to the next look, and the look itself."""
+        steps = self._task.training.steps
+        if lane.cell is None or lane.done >= steps:
+            return
+        previous = lane.looked
+        with torch.cuda.stream(lane.stream):
+            for _ in range(min(self._look, steps - lane.done)):
+                lane.graph.replay()
+                lane.done += 1
+            lane.ran = lane.done
+            if previous is not None and lane.done < steps:
+                previous.synchronize()  # at most two looks are ever in flight
+                if not bool(lane.alive):
+                    lane.done = steps
+            losses = lane.stepper.losses
+            lane.alive.copy_((losses <= BLOW_UP * losses[0].clamp(min=1.0)).all(), non_blocking=True)
+            lane.looked = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            lane.looked.record(lane.stream)
+
+    def _finished(self, lane: _Lane) -> Outcome | None:
+        if lane.done < self._task.training.steps:
+            return None
+        lane.stream.synchronize()
+        losses = lane.stepper.losses.cpu().numpy()
+        return Outcome(losses[: lane.ran], time.perf_counter() - lane.started, has_diverged(losses[: lane.ran]))

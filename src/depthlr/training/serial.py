@@ -1,0 +1,70 @@
+"""Cells one after the other in this process: the plain loop's numbers to the last bit, with what it wastes left out.
+
+The model is built once and re-initialised in place; a run stops soon after its loss stops being finite.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from depthlr.training.cell import Cell, Outcome, has_diverged
+from depthlr.training.optimizer import make_optimizers
+from depthlr.training.precision import autocast, products_in
+from depthlr.training.schedule import multipliers
+from depthlr.training.task import Task
+
+LOOKS = 16  # how often a run is looked at for divergence
+
+
+class SerialRunner:
+    """Trains cells of one task on one device."""
+
+    def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
+        self._task = task
+        self._device = torch.device(device)
+        self._examples = task.examples.to(self._device)
+        self._model = task.build().to(self._device).train()
+        self._buffers = {n: b.detach().clone() for n, b in self._model.named_buffers()}
+        self._factors = multipliers(task.training.schedule, task.training.steps, task.training.warmup)
+
+    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+        for cell in cells:
+            yield cell, self._one(cell)
+
+    def close(self) -> None:
+        del self._model, self._examples
+
+    def _one(self, cell: Cell) -> Outcome:
+        start = time.perf_counter()
+        task, training = self._task, self._task.training
+        task.initialise(self._model, cell.seed)
+        with torch.no_grad():
+            for name, buffer in self._model.named_buffers():
+                buffer.copy_(self._buffers[name])
+        parameters = list(self._model.parameters())
+        optimizers = make_optimizers(training, parameters, cell.rate)
+        order = task.order(cell.seed).to(self._device)
+        look = max(1, training.steps // LOOKS)
+        losses: list[Tensor] = []
+        torch.manual_seed(cell.seed)
+        with products_in(training.precision):
+            for step, factor in enumerate(self._factors):
+                inputs, target = self._examples.batch(order[step])
+                with autocast(training.precision, self._device):
+                    loss = task.loss_fn(self._model(inputs), target)
+                for parameter in parameters:
+                    parameter.grad = None
+                loss.backward()  # type: ignore[no-untyped-call]
+                for optimizer in optimizers:
+                    for group in optimizer.param_groups:
+                        group["lr"] = cell.rate * factor
+                    optimizer.step()
+                losses.append(loss.detach())
+                if (step + 1) % look == 0 and has_diverged(torch.stack(losses).float().cpu().numpy()):
+                    break
+        curve = torch.stack(losses).float().cpu().numpy()
+        return Outcome(curve, time.perf_counter() - start, has_diverged(curve))

@@ -1,0 +1,72 @@
+"""What every cell of one size has in common: the model, its data, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from depthlr.data.examples import Examples
+from depthlr.data.order import batch_order
+from depthlr.errors import DepthlrError
+from depthlr.training.schedule import SCHEDULES
+
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
+PRECISIONS = ("fp32", "tf32", "bf16")
+RANDOM_CHANCES = ("p", "probability", "drop_prob", "dropout")  # where modules that draw keep their probability
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a cell is trained."""
+
+    steps: int
+    batch: int = 128
+    optimizer: str = "sgd"
+    momentum: float = 0.9  # of `momentum`; the others have none or their own
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    warmup: float = 0.1  # share of the steps
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("schedule", self.schedule, tuple(SCHEDULES)),
+            ("precision", self.precision, PRECISIONS),
+        ):
+            if value not in known:
+                raise DepthlrError(f"{name} = {value!r} is unknown: choose one of {', '.join(known)}.")
+        if self.steps < 1 or self.batch < 1:
+            raise DepthlrError(f"steps = {self.steps} and batch = {self.batch}: both must be at least 1.")
+
+
+def mean_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Mean over all predictions, (batch, classes) or (batch, tokens, classes)."""
+    return F.cross_entropy(logits.float().flatten(0, -2), target.flatten())
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model of one size, on its data. `initialise(model, seed)` writes a seed's initialisation into it."""
+
+    build: Callable[[], nn.Module]
+    initialise: Callable[[nn.Module, int], None]
+    examples: Examples
+    training: Training
+    loss_fn: Callable[[Any, Tensor], Tensor] = mean_cross_entropy
+    limit: int | None = None  # use the first so many examples
+
+    def order(self, seed: int) -> Tensor:
+        """Which examples each step sees, int64 (steps, batch): the same for every rate of a seed."""
+        count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
+        return batch_order(count, self.training.batch, self.training.steps, seed)
+
+
+def draws_at_random(model: nn.Module) -> bool:
+    """Does training this model draw random numbers (dropout, stochastic depth)?"""
+    chances = (getattr(m, name, 0.0) for m in model.modules() for name in RANDOM_CHANCES)
+    return any(isinstance(c, float) and c > 0 for c in chances)

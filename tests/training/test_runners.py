@@ -1,0 +1,139 @@
+"""Every runner gives the plain loop's numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.training.tiny import tiny_task
+from torch import nn
+
+from depthlr.errors import DepthlrError
+from depthlr.training import Cell, SerialRunner, Training, Workers, train_plainly
+from depthlr.training.captured_optimizer import CapturedMuon
+from depthlr.training.schedule import multipliers
+from depthlr.training.stepper import Stepper, compile_repeated, initial_state
+from depthlr.training.task import OPTIMIZERS, Task, draws_at_random
+
+CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
+PATTERNS = {
+    "mlp": "mlp?width=8&layers={}",
+    "cnn": "cnn?width=4&layers={}",
+    "resnet + bn": "resnet?width=4&batch_norm=true&blocks={}",
+    "resnet + dropout": "resnet?width=4&dropout=0.3&blocks={}",
+    "vit": "vit?width=8&heads=2&patch=4&blocks={}",
+}
+
+
+def stepped(task: Task, cell: Cell) -> np.ndarray:
+    """The captured step, run eagerly."""
+    stepper = Stepper(task, task.examples, torch.device("cpu"), compiled=False)
+    for _ in range(2):  # a second run must not remember the first
+        stepper.load(initial_state(task, cell.seed), task.order(cell.seed), cell.rate)
+        torch.manual_seed(cell.seed)
+        for _ in range(task.training.steps):
+            stepper()
+    return stepper.losses.numpy()
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_serial_runner_equals_the_plain_loop_to_the_last_bit(name: str) -> None:
+    task = tiny_task(2, PATTERNS[name])
+    for cell, outcome in SerialRunner(task).train(CELLS):
+        assert np.array_equal(outcome.losses, train_plainly(task, cell).losses)
+        assert not outcome.diverged
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_optimizers_and_schedules_equal_the_plain_loop(optimizer: str) -> None:
+    task = tiny_task(2, PATTERNS["mlp"], optimizer=optimizer, schedule="warmup-cosine", warmup=0.3, weight_decay=0.01)
+    expected = train_plainly(task, CELLS[0])
+    ((_, outcome),) = SerialRunner(task).train(CELLS[:1])
+    assert np.array_equal(outcome.losses, expected.losses)
+    # The captured step orders its sums otherwise; Muon's bf16 iteration makes that visible.
+    tolerance = 2e-2 if optimizer == "muon" else 1e-4
+    np.testing.assert_allclose(stepped(task, CELLS[0]), expected.losses, rtol=tolerance)
+
+
+# Dropout draws its mask in memory order, which channels-last changes: the same chances, other numbers.
+@pytest.mark.parametrize("name", [n for n in PATTERNS if "dropout" not in n])
+def test_the_captured_step_equals_the_plain_loop(name: str) -> None:
+    task = tiny_task(2, PATTERNS[name])
+    np.testing.assert_allclose(stepped(task, CELLS[0]), train_plainly(task, CELLS[0]).losses, rtol=2e-4)
+
+
+def test_workers_give_the_same_numbers_in_any_order() -> None:
+    pool = Workers(tiny_task, workers=2)
+    try:
+        found = dict(pool.train([*CELLS, Cell(3, 0, 0.1)]))
+    finally:
+        pool.close()
+    for cell, outcome in found.items():
+        assert np.array_equal(outcome.losses, train_plainly(tiny_task(cell.size), cell).losses)
+    assert len(found) == 4
+
+
+def test_a_run_that_diverges_stops_early_and_says_so() -> None:
+    task = tiny_task(2, steps=200)
+    ((_, outcome),) = SerialRunner(task).train([Cell(2, 0, 1e6)])
+    assert outcome.diverged
+    assert len(outcome.losses) < 60
+    ((_, after),) = SerialRunner(task).train([Cell(2, 0, 0.05)])
+    assert not after.diverged
+
+
+def test_a_runner_forgets_one_cell_before_the_next() -> None:
+    task = tiny_task(2, PATTERNS["resnet + bn"], optimizer="adam")
+    runner = SerialRunner(task)
+    alone = [o.losses for _, o in runner.train(CELLS[:1])]
+    later = [o.losses for _, o in runner.train([Cell(2, 1, 1e6), CELLS[2], CELLS[0]])]
+    assert np.array_equal(alone[0], later[-1])
+
+
+def test_every_rate_of_a_seed_sees_the_same_batches() -> None:
+    task = tiny_task(2)
+    assert torch.equal(task.order(3), task.order(3))
+    assert not torch.equal(task.order(3), task.order(4))
+    first = [train_plainly(task, Cell(2, 0, rate)).losses[0] for rate in (0.01, 0.1)]
+    assert first[0] == first[1]
+
+
+def test_captured_muon_is_torchs() -> None:
+    torch.manual_seed(0)
+    theirs, ours = (nn.Parameter(torch.randn(6, 4)) for _ in range(2))
+    ours.data.copy_(theirs.data)
+    rate = torch.tensor(0.1)
+    pair = torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1), CapturedMuon([ours], rate, 0.1)
+    for _ in range(5):
+        gradient = torch.randn(6, 4)
+        for parameter, optimizer in zip((theirs, ours), pair, strict=True):
+            parameter.grad = gradient.clone()
+            optimizer.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "warmup", "cosine", "warmup-cosine"])
+def test_schedules_stay_between_zero_and_one(schedule: str) -> None:
+    factors = multipliers(schedule, 50, 0.2)
+    assert all(0 < f <= 1 for f in factors)
+    assert max(factors) == 1
+    assert (factors[0] == pytest.approx(0.1)) == ("warmup" in schedule)
+    assert (factors[-1] < 0.01) == ("cosine" in schedule)
+
+
+def test_what_repeats_is_compiled() -> None:
+    model = tiny_task(3, PATTERNS["cnn"]).build()
+    compile_repeated(model)
+    assert [layer._compiled_call_impl is not None for layer in model.layers] == [False, True, True]
+
+
+def test_randomness_is_recognised() -> None:
+    assert draws_at_random(tiny_task(1, PATTERNS["resnet + dropout"]).build())
+    assert draws_at_random(tiny_task(3, "vit?width=8&heads=2&patch=4&drop_path=0.2&blocks={}").build())
+    assert not draws_at_random(tiny_task(1, PATTERNS["vit"]).build())
+
+
+@pytest.mark.parametrize("bad", [{"optimizer": "lion"}, {"schedule": "linear"}, {"precision": "fp8"}, {"steps": 0}])
+def test_bad_settings_are_refused(bad: dict) -> None:
+    with pytest.raises(DepthlrError):
+        Training(**{"steps": 10, **bad})

@@ -1,0 +1,28 @@
+"""Tiny tasks that train in milliseconds, at module level so that worker processes can build them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import nn
+
+from depthlr.data import digit_set
+from depthlr.init import apply_plan, init_plan
+from depthlr.models.build import build
+from depthlr.training import Task, Training
+
+
+def initialise(model: nn.Module, seed: int, spec: str) -> None:
+    plan = init_plan(build(spec, input="1x8x8")[0], torch.zeros(2, 1, 8, 8))
+    apply_plan(model, plan, torch.Generator().manual_seed(seed))
+
+
+def tiny_task(size: int, pattern: str = "resnet?width=4&blocks={}", **training) -> Task:
+    spec = pattern.format(size)
+    return Task(
+        build=lambda: build(spec, input="1x8x8")[0],
+        initialise=partial(initialise, spec=spec),
+        examples=digit_set(),
+        training=Training(**{"steps": 12, "batch": 16, **training}),
+    )
