@@ -7,8 +7,10 @@ import typer
 from depthlr.cli.data import data
 from depthlr.cli.demo import demo
 from depthlr.cli.depth import depth
+from depthlr.cli.export import export
 from depthlr.cli.fit import fit
 from depthlr.cli.measure import measure
+from depthlr.cli.sweep import sweep
 from depthlr.cli.transfer import transfer
 
 app = typer.Typer(
@@ -17,5 +19,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (demo, depth, measure, transfer, fit, data):
+for verb in (demo, depth, measure, transfer, sweep, fit, export, data):
     app.command()(verb)

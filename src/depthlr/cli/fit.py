@@ -1,9 +1,10 @@
-"""`depthlr fit OPTIMA.csv`: the slope of tuned rates over depth, with its interval."""
+"""`depthlr fit OPTIMA.csv | STUDY.sqlite`: the slope of tuned rates over depth, with its interval."""
 
 from __future__ import annotations
 
 import csv
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,30 +14,58 @@ from depthlr.cli.depth import Json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
+from depthlr.study.results import read_results
+
+
+class Over(StrEnum):
+    """What a study's slope is over."""
+
+    depth = "depth"  # effective depth
+    size = "size"  # layers or blocks, whatever the study varies
 
 
 def fit(
-    file: Annotated[str, typer.Argument(help="CSV with columns depth and rate, one row an optimum; - reads stdin")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="CSV with columns depth and rate, one row an optimum (- reads stdin); or a sweep's .sqlite"
+        ),
+    ],
     spacing: Annotated[float | None, typer.Option(help="step of the rate grid in decades")] = None,
     at: Annotated[list[float] | None, typer.Option(help="also print the fitted rate at this depth (repeat)")] = None,
+    over: Annotated[Over, typer.Option(help="of a sweep: over effective depth, or over what it varies")] = Over.depth,
     json: Json = False,
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
-    depths, rates = _read(file)
-    found = fit_power_law(depths, rates, spacing=spacing)
+    found, notes = _fit(file, spacing, over)
+    for note in notes:
+        print_note(f"note: {note}")
     wanted = {depth: found.predict(depth) for depth in at or []}
     if json:
-        print_json(_fit_json(found, wanted))
+        print_json(fit_json(found, wanted))
         return
     rows = [
         (f"{p.depth:g}", rate_text(10**p.log10_rate), "-" if p.sd is None else f"{p.sd:.3f}", p.observations)
         for p in found.points
     ]
-    print_table(("depth", "rate", "sd (decades)", "seeds"), rows)
+    print_table((str(over), "rate", "sd (decades)", "seeds"), rows)
     print(found)
     print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in wanted.items():
-        print(f"rate at depth {depth:g}: {rate_text(rate)}")
+        print(f"rate at {over} {depth:g}: {rate_text(rate)}")
+
+
+def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
+    """The line through a table's optima or a study's, and what a study's leaves out."""
+    if file.endswith(".sqlite"):
+        if spacing is not None:
+            raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
+        results = read_results(file)
+        return results.fit("depth" if over is Over.depth else "size"), results.notes
+    if over is not Over.depth:
+        raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
+    depths, rates = _read(file)
+    return fit_power_law(depths, rates, spacing=spacing), ()
 
 
 def _read(file: str) -> tuple[list[float], list[float]]:
@@ -53,7 +82,8 @@ def _read(file: str) -> tuple[list[float], list[float]]:
         raise DepthlrError(f"{file} has a row whose depth or rate is no number ({error}).") from error
 
 
-def _fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
+def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
+    """A fit as JSON has it, with the rates at the depths that were asked for."""
     low, high = found.interval
     bounded = high != float("inf")
     return {

@@ -7,6 +7,7 @@ S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, a
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,7 +60,8 @@ def update_energy(
             graph, gradients, loss = _backward(
                 model, parameters, arguments, target, loss_fn, recurrent=units is not None
             )
-        depth = depth_of(graph, units)
+        depth = depth_of(graph, units)  # while a GPU still works on the gradient
+        _check_step(loss, gradients)
         direction = step_direction(optimizer, parameters, gradients)
         if probe is not None:
             arguments, _ = split(probe, device)
@@ -111,19 +113,24 @@ def _backward(
         loss = loss_fn(output, target)
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
-    if not torch.isfinite(loss):
-        raise DepthlrError(f"the loss is {loss.item()} on this batch, so it has no step: check the data and the init.")
     moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
     if not loss.requires_grad:
         raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
     found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
     gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
-    largest = torch.stack([(g.to_dense() if g.is_sparse else g).abs().max() for g in gradients.values()]).max()
-    if not torch.isfinite(largest):
-        raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
-    if not largest > 0:
-        raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")
     return recorder.graph, gradients, loss.detach()
+
+
+def _check_step(loss: Tensor, gradients: dict[str, Tensor]) -> None:
+    """Refuse a loss or a gradient that no step can be taken from."""
+    sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values()]
+    value, largest = torch.stack([loss.double(), torch.stack(sizes).max()]).tolist()
+    if not math.isfinite(value):
+        raise DepthlrError(f"the loss is {value} on this batch, so it has no step: check the data and the init.")
+    if not math.isfinite(largest):
+        raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
+    if largest == 0:
+        raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")
 
 
 def _forward(

@@ -55,7 +55,8 @@ def step_direction(
     Groups with rates of their own keep their ratio to the first group's, which is the base rate; a scheduler's warm-up
     is left out (its `initial_lr` counts).
     """
-    copies = {n: nn.Parameter(_precise(parameters[n].detach()).clone()) for n in gradients}
+    before = {n: _precise(parameters[n].detach()) for n in gradients}
+    copies = {n: nn.Parameter(tensor.clone()) for n, tensor in before.items()}
     optimizers = _on_copies(optimizer, parameters, copies)
     for name, gradient in gradients.items():
         dense = gradient.to_dense() if gradient.is_sparse else gradient
@@ -69,7 +70,7 @@ def step_direction(
                 f"{type(one).__name__}.step() needs more than gradients ({error}); update energy takes optimizers "
                 "whose step() works without a closure."
             ) from error
-    return {n: ((copies[n].detach() - _precise(parameters[n].detach())) / base).to(parameters[n].dtype) for n in copies}
+    return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
 
 
 def _precise(tensor: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from depthlr.law.aggregate import AGGREGATORS, Aggregator, arithmetic, geometric
 from depthlr.law.boundary import boundary_fraction, kernel_offsets
 from depthlr.law.fit import Fit, Point, fit_power_law
 from depthlr.law.grid import grid_spacing, log_grid
+from depthlr.law.optimum import Optimum, optimum
 from depthlr.law.overlap import cross_entropy_gradient_norm2, overlap_sum, residual_growth, residual_growth_bound
 from depthlr.law.pathsum import UnitCounts, log_pathsum, log_pathsum_graph, pathsum_transfer
 from depthlr.law.power import LAW_EXPONENT, transfer
@@ -17,6 +18,7 @@ __all__ = [
     "Aggregator",
     "Family",
     "Fit",
+    "Optimum",
     "Point",
     "Rule",
     "UnitCounts",
@@ -32,6 +34,7 @@ __all__ = [
     "log_grid",
     "log_pathsum",
     "log_pathsum_graph",
+    "optimum",
     "overlap_sum",
     "pathsum_transfer",
     "residual_growth",

@@ -1,6 +1,7 @@
 """Layer 2: training one cell, or many at once, on CPU cores or with CUDA graphs."""
 
 from depthlr.training.cell import Cell, Outcome, Runner
+from depthlr.training.engine import open_engine
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
@@ -17,5 +18,6 @@ __all__ = [
     "Training",
     "Workers",
     "mean_cross_entropy",
+    "open_engine",
     "train_plainly",
 ]

@@ -1,0 +1,65 @@
+"""`depthlr export STUDY.sqlite`: one row a cell, as CSV, JSON or Parquet."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.output import print_note
+from depthlr.data.replace_file import replace_file
+from depthlr.errors import DepthlrError
+from depthlr.study.results import Results, read_results
+from depthlr.study.table import to_csv, to_json
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+def export(
+    study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
+    format: Annotated[Format, typer.Option(help="parquet needs --out and the pyarrow package")] = Format.csv,
+    out: Annotated[Path | None, typer.Option(help="a file to write, in place of stdout")] = None,
+    times: Annotated[bool, typer.Option("--times", help="add seconds and dates, which differ from run to run")] = False,
+) -> None:
+    """Write a sweep's cells as a table."""
+    results = read_results(study)
+    if format is Format.parquet:
+        _write(out, _parquet(results, out, times))
+        return
+    text = to_csv(results, times=times) if format is Format.csv else to_json(results, times=times)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        _write(out, text.encode())
+
+
+def _write(out: Path | None, content: bytes) -> None:
+    assert out is not None
+    try:
+        with replace_file(out) as file:
+            file.write(content)
+    except OSError as error:
+        raise DepthlrError(f"{out} cannot be written ({error}): name a file in a folder you can write to.") from error
+    print_note(f"wrote {out}")
+
+
+def _parquet(results: Results, out: Path | None, times: bool) -> bytes:
+    if out is None:
+        raise DepthlrError("Parquet is not text: name a file with --out.")
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise DepthlrError("Parquet needs the pyarrow package: run pip install pyarrow, or export CSV.") from error
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(arrow.Table.from_pylist(results.rows(times=times)), sink)
+    return bytes(sink.getvalue())

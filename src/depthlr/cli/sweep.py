@@ -1,0 +1,187 @@
+"""`depthlr sweep STUDY.toml`: tune the rate at several sizes, and fit how it falls. Run again, it resumes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from depthlr.cli.depth import Json
+from depthlr.cli.fit import fit_json
+from depthlr.cli.output import print_json, print_note, print_table, rate_text
+from depthlr.cli.sweep_progress import SweepProgress
+from depthlr.data.examples import Examples
+from depthlr.data.sources import load
+from depthlr.errors import DepthlrError
+from depthlr.law.aggregate import geometric
+from depthlr.law.fit import Fit
+from depthlr.models.spec import parse_spec
+from depthlr.models.zoo import ZOO
+from depthlr.study.depths import depths_of
+from depthlr.study.description import Study
+from depthlr.study.interrupted import SweepInterrupted
+from depthlr.study.results import Results
+from depthlr.study.run import OpenRunner
+from depthlr.study.run import sweep as run_sweep
+from depthlr.study.store import read_store
+from depthlr.study.task import task_at
+from depthlr.study.toml import read_study, study_from_dict
+from depthlr.training.engine import open_engine
+
+
+def sweep(
+    study: Annotated[
+        str | None, typer.Argument(help="a study: a TOML file, or the .sqlite of a sweep to resume")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="without a study: the model, such as resnet?width=16")] = None,
+    vary: Annotated[str | None, typer.Option(help="the argument that makes it deeper")] = None,
+    sizes: Annotated[str | None, typer.Option(help="the values of that argument, such as 3,4,6")] = None,
+    data: Annotated[str | None, typer.Option(help="data set, as depthlr data names it [digits]")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum, adam, adamw or muon [sgd]")] = None,
+    batch: Annotated[int | None, typer.Option(help="examples a step [128]")] = None,
+    steps: Annotated[int | None, typer.Option(help="steps a run [100]")] = None,
+    search: Annotated[str | None, typer.Option(help="adaptive, or grid for every rate [adaptive]")] = None,
+    low: Annotated[float | None, typer.Option(help="lowest rate [1e-4]")] = None,
+    high: Annotated[float | None, typer.Option(help="highest rate [10]")] = None,
+    points: Annotated[int | None, typer.Option(help="rates in the grid between them [80]")] = None,
+    seeds: Annotated[int | None, typer.Option(help="how many seeds [3]")] = None,
+    folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None,
+    out: Annotated[Path | None, typer.Option(help="the file that keeps it [the study's name .sqlite]")] = None,
+    json: Json = False,
+) -> None:
+    """Sweep rates at several depths and fit the law; run again, it resumes."""
+    flags: dict[str, dict[str, Any]] = {
+        "model": {"spec": model, "vary": vary, "sizes": sizes},
+        "data": {"name": data},
+        "training": {"optimizer": optimizer, "batch": batch, "steps": steps},
+        "search": {"kind": search, "low": low, "high": high, "points": points, "seeds": seeds},
+    }
+    wanted, path = _study(study, flags, out)
+    if folder is not None:
+        wanted = replace(wanted, data=replace(wanted.data, folder=folder))
+    examples = load(wanted.data.name, wanted.data.folder)
+    depths = depths_of(wanted, examples.input)
+    with _stops() as caught, SweepProgress(wanted) as progress:
+        try:
+            with engine_for(wanted, examples) as open_runner:
+                results = run_sweep(wanted, open_runner, path, examples=examples, depths=depths, progress=progress)
+        except SweepInterrupted as stop:
+            interrupted: SweepInterrupted | None = stop
+        else:
+            interrupted = None
+    if interrupted is not None:
+        print_note(f"{interrupted}")
+        raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT))
+    _print(results, path, json)
+
+
+def engine_for(study: Study, examples: Examples) -> AbstractContextManager[OpenRunner]:
+    """Runners of the training layer, for a study's models of any size."""
+    return open_engine(partial(task_at, study, examples=examples))  # picklable, so that worker processes can call it
+
+
+def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | None) -> tuple[Study, Path]:
+    """The study and the file that keeps it, from a file's name or from flags."""
+    given = {table: {k: v for k, v in entries.items() if v is not None} for table, entries in flags.items()}
+    if named is not None:
+        for entries in given.values():
+            for flag in entries:
+                name = {"spec": "model", "name": "data", "kind": "search"}.get(flag, flag)
+                raise DepthlrError(f"--{name} and {named} both describe a study: change the file, or leave it out.")
+        if named.endswith(".sqlite"):
+            return read_store(named).study, Path(named) if out is None else out
+        return read_study(named), Path(named).with_suffix(".sqlite") if out is None else out
+    if "spec" not in given["model"] or "sizes" not in given["model"]:
+        raise DepthlrError("There is nothing to sweep: name a study's TOML file, or give --model and --sizes.")
+    spec = parse_spec(given["model"]["spec"])
+    given["model"]["sizes"] = _sizes(given["model"]["sizes"])
+    given["training"].setdefault("steps", 100)
+    if "vary" not in given["model"]:
+        known = ZOO[spec.name].defaults if spec.family == "zoo" else {}
+        given["model"]["vary"] = next((name for name in ("layers", "blocks") if name in known), "")
+        if not given["model"]["vary"]:
+            raise DepthlrError(f"{spec} needs --vary: name the argument that makes it deeper, such as n_layer.")
+    path = out or Path(f"{spec.name.replace(':', '-')}.sqlite")
+    return study_from_dict({"name": path.stem, **given}), path
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        return [int(piece) for piece in text.split(",")]
+    except ValueError as error:
+        raise DepthlrError(f"--sizes {text} is not understood: write whole numbers, such as 3,4,6.") from error
+
+
+@contextmanager
+def _stops() -> Iterator[list[int]]:
+    """SIGTERM stops a sweep as Ctrl-C does; the list says which signal it was."""
+    caught: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print(results: Results, path: Path, json: bool) -> None:
+    vary = results.study.model.vary
+    fits = {over: found for over, found in (("depth", _fit(results, True)), (vary, _fit(results, False))) if found}
+    if json:
+        print_json(
+            {
+                "study": results.study.to_dict(),
+                "store": str(path),
+                "cells": len(results.records),
+                "optima": [_optimum_json(results, index) for index in range(len(results.curves))],
+                "fits": {over: fit_json(found, {}) for over, found in fits.items()},
+                "notes": list(results.notes),
+            }
+        )
+        return
+    rows = []
+    for size in results.study.model.sizes:
+        found = [curve.optimum for curve in results.curves if curve.size == size and curve.optimum]
+        rates = [best.rate for best in found]
+        texts = [rate_text(rate) for rate in (geometric(rates), min(rates), max(rates))] if rates else ["-"] * 3
+        loss = f"{sum(best.loss for best in found) / len(found):.4f}" if found else "-"
+        rows.append((size, (results.depths or {}).get(size, "-"), *texts, loss))
+    columns = (vary, "depth", "best rate", "lowest seed", "highest seed", "mean loss")
+    print_table(columns, rows, title=f"{results.study.model.spec}, {len(results.study.search.seeds)} seeds")
+    for over, line in fits.items():
+        print(f"over {'effective depth' if over == 'depth' else over}: {line}")
+    for note in results.notes:
+        print_note(f"note: {note}")
+    print_note(f"{len(results.records)} cells are kept in {path}: see depthlr fit and depthlr export")
+
+
+def _fit(results: Results, depth: bool) -> Fit | None:
+    try:
+        return results.fit("depth" if depth else "size")
+    except DepthlrError:  # too few sizes for a line; the optima are still worth printing
+        return None
+
+
+def _optimum_json(results: Results, index: int) -> dict[str, Any]:
+    curve = results.curves[index]
+    best = curve.optimum
+    return {
+        "size": curve.size,
+        "depth": (results.depths or {}).get(curve.size),
+        "seed": curve.seed,
+        "rate": None if best is None else best.rate,
+        "loss": None if best is None else best.loss,
+        "edge": None if best is None else best.edge,
+        "cells": len(curve.rates),
+    }

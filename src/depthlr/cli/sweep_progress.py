@@ -1,0 +1,101 @@
+"""A sweep as it goes, on stderr: the best rate of every size so far, and what is still to come."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
+from depthlr.cli.output import rate_text
+from depthlr.study.description import Study
+from depthlr.study.estimate import Estimate
+from depthlr.study.record import Record
+from depthlr.training.cell import Cell
+
+
+class SweepProgress:
+    """A table that grows in a terminal; elsewhere a line at the start and one a finished size."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._records: list[Record] = []
+        self._left = Estimate(0, 0, 0, None)
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, get_renderable=self._picture, transient=True, refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        self._records = list(known)
+        self._left = estimate
+        for cell in damaged:
+            self._note(
+                f"note: the record of size {cell.size}, seed {cell.seed}, rate {cell.rate:g} is damaged and is not "
+                "trusted"
+            )
+        if known:
+            self._note(f"{len(known)} cells are kept from before")
+        if estimate.most:
+            self._note(left_text(estimate))
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        before = self._records[-1].cell.size if self._records else record.cell.size
+        if record.cell.size != before and not self._console.is_terminal:
+            self._note(f"{self._row(before)}; {left_text(estimate)}")
+        self._records.append(record)
+        self._left = estimate
+
+    def _note(self, text: str) -> None:
+        """On the table's own console, which makes room for it."""
+        self._console.print(text, markup=False, highlight=False, style="dim", soft_wrap=True)
+
+    def _row(self, size: int) -> str:
+        cells = [record for record in self._records if record.cell.size == size]
+        return f"{self._study.model.vary} {size}: {len(cells)} cells, best rate {best_rate(cells)}"
+
+    def _picture(self) -> Group:
+        table = Table(header_style="bold")
+        for column in (self._study.model.vary, "cells", "best rate"):
+            table.add_column(column, justify="right")
+        for size in self._study.model.sizes:
+            cells = [record for record in self._records if record.cell.size == size]
+            if cells:
+                table.add_row(str(size), str(len(cells)), best_rate(cells))
+        return Group(table, f"{len(self._records)} cells done, {left_text(self._left)}")
+
+
+def best_rate(cells: Sequence[Record]) -> str:
+    """The median over seeds of the best rate so far."""
+    best: dict[int, Record] = {}
+    for record in cells:
+        if not record.diverged and record.loss < best.get(record.cell.seed, record).loss:
+            best[record.cell.seed] = record
+        elif not record.diverged:
+            best.setdefault(record.cell.seed, record)
+    return rate_text(statistics.median_low(r.cell.rate for r in best.values())) if best else "-"
+
+
+def left_text(left: Estimate) -> str:
+    """`about 47 cells to come (20 to 680), about 3 min`."""
+    bounds = f" ({left.least} to {left.most})" if left.least < left.most else ""
+    about = "about " if bounds else ""
+    return f"{about}{left.likely} cells to come{bounds}" + ("" if left.seconds is None else f", {_time(left.seconds)}")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.1f} h"

@@ -1,0 +1,47 @@
+"""Layer 3: a sweep over rates that is described, searched, stored and resumed."""
+
+from depthlr.study.depths import depths_of
+from depthlr.study.description import Data, Models, Search, Study, Training, difference
+from depthlr.study.estimate import Estimate, estimate
+from depthlr.study.interrupted import SweepInterrupted
+from depthlr.study.record import Record
+from depthlr.study.results import Curve, Results, read_results
+from depthlr.study.run import OpenRunner, Progress, Silent, sweep
+from depthlr.study.search import wanted
+from depthlr.study.store import Store, open_store, read_store
+from depthlr.study.table import to_csv, to_json
+from depthlr.study.task import judged_steps, task_at
+from depthlr.study.toml import parse_study, read_study, study_from_dict, to_toml
+
+__all__ = [
+    "Curve",
+    "Data",
+    "Estimate",
+    "Models",
+    "OpenRunner",
+    "Progress",
+    "Record",
+    "Results",
+    "Search",
+    "Silent",
+    "Store",
+    "Study",
+    "SweepInterrupted",
+    "Training",
+    "depths_of",
+    "difference",
+    "estimate",
+    "judged_steps",
+    "open_store",
+    "parse_study",
+    "read_results",
+    "read_store",
+    "read_study",
+    "study_from_dict",
+    "sweep",
+    "task_at",
+    "to_csv",
+    "to_json",
+    "to_toml",
+    "wanted",
+]

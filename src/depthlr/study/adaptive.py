@@ -1,0 +1,165 @@
+"""The grid's optimum from about a tenth of its cells: start near it, then run every rate that could still undercut it.
+
+A curve of loss against log rate is a broad bowl: it falls gently, its bottom is ragged over a few grid steps, and on
+the right it rises steeply until training diverges. So
+
+1. start: the smallest size scans the grid on its first seed, every 16th of 80 rates, then halves the stride around the
+   best. A deeper size extrapolates the shallower ones' optima along a power law.
+2. opening: every seed runs the start and two steps to either side of it.
+3. walk: from a seed's best rate outwards on both sides, rate by rate, until two in a row (or one, beyond doubt) lie
+   above the best by more than the curves are rough. A new best starts the walk anew, and none stops at the window's
+   edge: the walk ends at the wall, or at the edge of the grid.
+
+The roughness is measured: how far a loss lies from the line through its neighbours, near the optima of this size and
+the one before. So a smooth landscape costs few cells, and a ragged one more. `benchmarks/search.py` measures both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+
+from depthlr.study.description import Search
+from depthlr.study.plan import Plan
+from depthlr.training.cell import Cell
+
+Curve = dict[int, float]  # loss by index into the grid
+Points = list[tuple[int, int]]  # which seed, by its place in the search, and which rate, by its index
+
+OPENING = (-2, 0, 2)
+BAR = (1.0, 2.0)  # two losses in a row this many roughnesses above the best end the walk, on smooth and rough curves,
+DOUBTLESS = 5.0  # or one that is this many above it
+ROUGH = 0.08  # of log loss; rough curves have spikes besides, which prove nothing about what lies behind them
+BOTTOM = 4  # grid steps around an optimum in which roughness is measured
+SMOOTH, UNKNOWN = 3e-4, 5e-3  # the least roughness of log loss, and the one assumed before three places show it
+WIDE = 4  # a gap of this many steps beside the best is halved, not walked
+SLOPE, SLOPE_WEIGHT = -1.0, 0.04  # rate ~ size^-1 give or take 1/2, against optima that scatter by 0.1 decades
+REMEMBERED = 3  # sizes the extrapolation looks back on
+
+
+def adaptive(search: Search, sizes: Sequence[int]) -> Plan:
+    """Sizes ascend, and each starts from what the ones before it found."""
+    optima: dict[int, float] = {}  # mean index of the seeds' optima
+    before: list[Curve] = []
+    for size in sizes:
+        curves: list[Curve] = [{} for _ in search.seeds]
+        start = expected(optima, size, search)
+        if start is None:
+            yield from _scan(search, size, curves)
+            start = best(curves[0])
+        wave = [(seed, _clip(start + step, search)) for seed in range(len(curves)) for step in OPENING]
+        while wave:
+            yield from _run(search, size, wave, curves)
+            rough = roughness([*before, *curves])
+            wave = [(seed, i) for seed, curve in enumerate(curves) for i in undecided(curve, rough, search.points)]
+        before = curves
+        found = [best(curve) for curve in curves if math.isfinite(min(curve.values()))]
+        if found:
+            optima[size] = sum(found) / len(found)
+
+
+def expected(optima: Mapping[int, float], size: int, search: Search) -> int | None:
+    """The index where this size's optimum should lie: a line through the last ones, its slope drawn towards -1."""
+    if not optima:
+        return None
+    last = list(optima.items())[-REMEMBERED:]
+    logs = [math.log10(shallower) for shallower, _ in last]
+    decades = [index * search.spacing for _, index in last]
+    x, y = sum(logs) / len(last), sum(decades) / len(last)
+    covariance = sum((a - x) * (b - y) for a, b in zip(logs, decades, strict=True))
+    slope = (SLOPE * SLOPE_WEIGHT + covariance) / (SLOPE_WEIGHT + sum((a - x) ** 2 for a in logs))
+    return _clip(round((y + slope * (math.log10(size) - x)) / search.spacing), search)
+
+
+def undecided(curve: Mapping[int, float], rough: float, points: int) -> list[int]:
+    """The next rates of one seed's curve that could still undercut its best, one on each side at most."""
+    known = sorted(curve)
+    centre = best(curve)
+    if curve[centre] == math.inf:  # nothing trained yet: go down, twice as far each time
+        return [max(0, known[0] - (known[-1] - known[0] + 1))] if known[0] > 0 else []
+    wave = []
+    for side in (-1, 1):
+        gaps = sorted((index - centre) * side for index in known if (index - centre) * side > 0)
+        end = centre if side < 0 else points - 1 - centre
+        if not gaps:  # the best lies at the end of what is known: go on as far as the nearest one on the other side
+            nearest = min((abs(index - centre) for index in known if index != centre), default=1)
+            steps = [min(nearest, end)] if end else []
+        elif gaps[0] >= WIDE:
+            steps = [gaps[0] // 2]
+        else:
+            steps = _walk(curve, centre, side, end, rough)
+        wave += [centre + side * step for step in steps]
+    return wave
+
+
+def roughness(curves: Sequence[Mapping[int, float]]) -> float:
+    """Root mean square distance of a log loss from the line through its two neighbours, near the curves' optima.
+
+    Scaled by what three equally noisy points would show, so it estimates the jitter of one.
+    """
+    squares = []
+    for curve in curves:
+        if not curve or curve[centre := best(curve)] == math.inf:
+            continue
+        near = [i for i in sorted(curve) if abs(i - centre) <= BOTTOM and curve[i] < math.inf]
+        for left, middle, right in zip(near, near[1:], near[2:], strict=False):
+            if right - left <= BOTTOM:
+                share = (middle - left) / (right - left)
+                line = (1 - share) * _log(curve[left]) + share * _log(curve[right])
+                squares.append((_log(curve[middle]) - line) ** 2 / (1 + share**2 + (1 - share) ** 2))
+    return UNKNOWN if len(squares) < 3 else max(SMOOTH, math.sqrt(sum(squares) / len(squares)))
+
+
+def best(curve: Mapping[int, float]) -> int:
+    """The index of the least loss, the smaller rate of equals."""
+    return min(curve, key=lambda index: (curve[index], index))
+
+
+def _walk(curve: Mapping[int, float], centre: int, side: int, end: int, rough: float) -> list[int]:
+    """How many steps from the best the next rate to run is; none where the walk has ended."""
+    above, bar = 0, BAR[0] + (BAR[1] - BAR[0]) * min(1.0, rough / ROUGH)
+    for step in range(1, end + 1):
+        loss = curve.get(centre + side * step)
+        if loss is None:
+            return [step]
+        excess = (_log(loss) - _log(curve[centre])) / rough
+        above = above + 1 if excess > bar else 0
+        if above == 2 or excess > DOUBTLESS:
+            return []
+    return []
+
+
+def _scan(search: Search, size: int, curves: list[Curve]) -> Generator[list[Cell], Mapping[Cell, float], None]:
+    """The first seed alone, coarse to fine, down to every other rate around the best; of diverged rates, downwards."""
+    stride = 1
+    while stride * 2 * 5 <= search.points:
+        stride *= 2
+    yield from _run(search, size, [(0, index) for index in range(stride // 2, search.points, stride)], curves)
+    while stride > 2:
+        stride //= 2
+        centre = best(curves[0])
+        yield from _run(search, size, [(0, _clip(centre + step, search)) for step in (-stride, stride)], curves)
+
+
+def _run(
+    search: Search, size: int, points: Points, curves: list[Curve]
+) -> Generator[list[Cell], Mapping[Cell, float], None]:
+    """Ask for those points that are new, and enter their losses into the curves."""
+    new = {
+        (seed, index): Cell(size, search.seeds[seed], search.rates[index])
+        for seed, index in points
+        if index not in curves[seed]
+    }
+    if new:
+        losses = yield list(new.values())
+        for (seed, index), cell in new.items():
+            curves[seed][index] = losses[cell]
+
+
+def _clip(index: int, search: Search) -> int:
+    return min(max(index, 0), search.points - 1)
+
+
+def _log(loss: float) -> float:
+    """Of a loss that may be infinite, or zero in a run that learnt its data by heart."""
+    return math.inf if loss == math.inf else math.log(max(loss, 1e-30))

@@ -1,0 +1,69 @@
+"""What a study's entries may be; each check returns the value, or raises one sentence that names the entry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from depthlr.errors import DepthlrError
+from depthlr.models.argument import did_you_mean
+
+
+def text(entry: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or any(_is_control(c) for c in value):
+        raise DepthlrError(f'{entry} is {value!r}: write one line of text in quotes, such as {entry} = "name".')
+    return value
+
+
+def one_of(entry: str, value: object, known: Iterable[str]) -> str:
+    words = list(known)
+    if not isinstance(value, str) or value not in words:
+        near = did_you_mean(value, words) if isinstance(value, str) else ""
+        raise DepthlrError(f"{entry} is {value!r}{near}: choose from {', '.join(words)}.")
+    return value
+
+
+def count(entry: str, value: object, *, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise DepthlrError(f"{entry} is {value!r}: give a whole number of at least {least}.")
+    return value
+
+
+def number(entry: str, value: object, *, below: float = math.inf) -> float:
+    """A finite number from 0 up to, but not including, `below`."""
+    found = _float(value)
+    if not 0 <= found < below:
+        end = "" if below == math.inf else f" and below {below:g}"
+        raise DepthlrError(f"{entry} is {value!r}: give a number of at least 0{end}.")
+    return found
+
+
+def rate(entry: str, value: object) -> float:
+    found = _float(value)
+    if not 0 < found < math.inf:
+        raise DepthlrError(f"{entry} is {value!r}: give a rate, a finite number above 0.")
+    return found
+
+
+def counts(entry: str, value: object, *, least: int) -> tuple[int, ...]:
+    """Whole numbers, no two alike, at least one."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
+        raise DepthlrError(f"{entry} is {value!r}: give a list of whole numbers, such as [3, 4, 6].")
+    numbers = tuple(count(f"an entry of {entry}", item, least=least) for item in value)
+    for item in numbers:
+        if numbers.count(item) > 1:
+            raise DepthlrError(f"{entry} has {item} twice: keep one.")
+    return numbers
+
+
+def _float(value: object) -> float:
+    """A number as a float, NaN where it is none: True is not 1 here, and an integer may be too large."""
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _is_control(character: str) -> bool:
+    """Characters that TOML cannot hold: controls, and halves of a surrogate pair."""
+    return character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff"

@@ -1,0 +1,223 @@
+"""What a study is: models of several sizes, data, a training budget, and the rates to search. Checked when made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from depthlr.data.sources import parse_name, source_of
+from depthlr.errors import DepthlrError
+from depthlr.law.grid import log_grid
+from depthlr.models.spec import ModelSpec, parse_spec
+from depthlr.models.zoo import ZOO
+from depthlr.study import check
+
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
+MOMENTUM = 0.9
+SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine")
+WARMUP = 0.1
+PRECISIONS = ("fp32", "tf32", "bf16")
+METRICS = ("budget", "last_epoch")
+VARIANCES = ("gating", "he")
+BRANCH_SCALES = ("auto", "last", "each", "none")
+SEARCHES = ("grid", "adaptive")
+DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
+
+
+@dataclass(frozen=True)
+class Models:
+    """The model, the argument that makes it deeper (layers or blocks), and the values that argument takes."""
+
+    spec: str
+    vary: str
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        spec = parse_spec(check.text("model.spec", self.spec))
+        vary = check.text("model.vary", self.vary)
+        known = list(ZOO[spec.name].defaults) if spec.family == "zoo" else None
+        if not vary.isidentifier() or (known is not None and vary not in known):
+            offer = [name for name in ("layers", "blocks") if known is None or name in known]
+            raise DepthlrError(f"model.vary is {vary!r}, no argument of {spec.name}: write {' or '.join(offer)}.")
+        if vary in spec.arguments:
+            raise DepthlrError(f"model.spec sets {vary}, which model.vary varies: leave {vary} out of {self.spec}.")
+        sizes = check.counts("model.sizes", self.sizes, least=1)
+        if list(sizes) != sorted(sizes):
+            raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
+        _set(self, spec=str(spec), sizes=sizes)
+
+    def at(self, size: int) -> ModelSpec:
+        """The model of one size."""
+        return parse_spec(self.spec).with_arguments(**{self.vary: size})
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set by name, the folder it lies in, and how many of its first examples to take (all, unless told)."""
+
+    name: str = "digits"
+    folder: str | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        source_of(parse_name(check.text("data.name", self.name))[0])
+        if self.folder is not None:
+            check.text("data.folder", self.folder)
+        if self.limit is not None:
+            check.count("data.limit", self.limit)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How one cell is trained and what it is judged by. Exactly one of steps and epochs is given."""
+
+    optimizer: str = "sgd"
+    momentum: float | None = None
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    warmup: float | None = None  # the share of the budget over which the rate rises
+    batch: int = 128
+    steps: int | None = None
+    epochs: int | None = None
+    precision: str = "fp32"
+    metric: str = "budget"  # mean loss of every step, or of the last epoch's
+    variance: str = "gating"
+    branch_scale: str = "auto"
+
+    def __post_init__(self) -> None:
+        check.one_of("training.optimizer", self.optimizer, OPTIMIZERS)
+        check.one_of("training.schedule", self.schedule, SCHEDULES)
+        check.one_of("training.precision", self.precision, PRECISIONS)
+        check.one_of("training.metric", self.metric, METRICS)
+        check.one_of("training.variance", self.variance, VARIANCES)
+        check.one_of("training.branch_scale", self.branch_scale, BRANCH_SCALES)
+        check.count("training.batch", self.batch)
+        if (self.steps is None) == (self.epochs is None):
+            given = "neither" if self.steps is None else "both"
+            raise DepthlrError(f"training has {given} of steps and epochs: give one of them, such as steps = 100.")
+        check.count("training.steps" if self.epochs is None else "training.epochs", self.steps or self.epochs or 0)
+        _set(
+            self,
+            weight_decay=check.number("training.weight_decay", self.weight_decay),
+            momentum=self._momentum(),
+            warmup=self._warmup(),
+        )
+
+    def _momentum(self) -> float | None:
+        if self.optimizer == "momentum":
+            return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
+        if self.momentum is not None:
+            raise DepthlrError(
+                f"training.momentum is set, but {self.optimizer} takes none: leave it out, or choose the optimizer "
+                "momentum."
+            )
+        return None
+
+    def _warmup(self) -> float | None:
+        if self.schedule.startswith("warmup"):
+            share = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup, below=1)
+            if share == 0:
+                raise DepthlrError(f"training.warmup is 0: give a share of the budget, or the schedule {self._cold()}.")
+            return share
+        if self.warmup is not None:
+            raise DepthlrError(
+                f"training.warmup is set, but the schedule is {self.schedule}: leave it out, or choose a schedule "
+                "that warms up, warmup or warmup-cosine."
+            )
+        return None
+
+    def _cold(self) -> str:
+        return "cosine" if self.schedule.endswith("cosine") else "constant"
+
+
+@dataclass(frozen=True)
+class Search:
+    """The grid of rates and the seeds, and whether every rate is run or only as many as it takes."""
+
+    kind: str = "adaptive"
+    low: float = 1e-4
+    high: float = 10.0
+    points: int = 80
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def __post_init__(self) -> None:
+        check.one_of("search.kind", self.kind, SEARCHES)
+        low, high = check.rate("search.low", self.low), check.rate("search.high", self.high)
+        if low >= high:
+            raise DepthlrError(f"search.low is {low:g} and search.high {high:g}: the low rate must be below the high.")
+        check.count("search.points", self.points, least=3)
+        _set(self, low=low, high=high, seeds=check.counts("search.seeds", self.seeds, least=0))
+        if len(set(self.rates)) < self.points:
+            raise DepthlrError(
+                f"search has {self.points} points between {low:g} and {high:g}, so close that some are equal: widen "
+                "the range or take fewer."
+            )
+
+    @cached_property
+    def rates(self) -> tuple[float, ...]:
+        """The grid, low rate first."""
+        inner = log_grid(self.low, self.high, self.points)[1:-1]
+        return (self.low, *(float(f"{rate:.{DIGITS}g}") for rate in inner), self.high)
+
+    @property
+    def spacing(self) -> float:
+        """The grid's step in decades."""
+        return (math.log10(self.high) - math.log10(self.low)) / (self.points - 1)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The whole description. Equal `digest` means equal results on equal data; name and folder do not count."""
+
+    name: str
+    model: Models
+    training: Training
+    data: Data = field(default_factory=Data)
+    search: Search = field(default_factory=Search)
+
+    def __post_init__(self) -> None:
+        check.text("name", self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain tables, as TOML and JSON have them; entries that are not set are left out."""
+        tables = {key: _table(getattr(self, key)) for key in ("model", "data", "training", "search")}
+        return {"name": self.name, **tables}
+
+    @property
+    def digest(self) -> str:
+        """sha256 of all that determines the results."""
+        counted = self.to_dict()
+        del counted["name"]
+        counted["data"].pop("folder", None)
+        return hashlib.sha256(json.dumps(counted, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def difference(old: Study, new: Study) -> list[str]:
+    """What changed between two studies, one entry a line: `training.batch: 128 -> 64`."""
+    before, after = _flat(old), _flat(new)
+    return [
+        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _set(frozen: Any, **values: object) -> None:
+    """Writes the canonical form of an entry, as a frozen dataclass must while it is being made."""
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)
+
+
+def _table(part: Any) -> dict[str, Any]:
+    values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items() if v is not None}
+
+
+def _flat(study: Study) -> dict[str, Any]:
+    tables = study.to_dict()
+    name = {"name": tables.pop("name")}
+    return name | {f"{table}.{key}": value for table, entries in tables.items() for key, value in entries.items()}

@@ -1,0 +1,127 @@
+"""What a sweep found: curves, their optima with a flag where the range cut them off, and the line through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from depthlr.errors import DepthlrError
+from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.optimum import Optimum, optimum
+from depthlr.study.description import Study
+from depthlr.study.record import Record
+from depthlr.study.search import wanted
+from depthlr.study.store import Content, read_store
+
+Over = Literal["size", "depth"]
+COLUMNS = ("size", "depth", "seed", "rate", "loss", "diverged")
+TIMES = ("seconds", "finished")  # what differs between two runs of one study
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss against rate at one size and seed, small rates first."""
+
+    size: int
+    seed: int
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    optimum: Optimum | None  # None where every rate that was run diverged
+
+
+@dataclass(frozen=True)
+class Results:
+    """A study's finished cells by size, seed and rate; `depths` are its models' effective depths, if counted."""
+
+    study: Study
+    records: tuple[Record, ...]
+    depths: Mapping[int, int] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is left to run."""
+        known = {record.cell: record.loss for record in self.records}
+        return not wanted(self.study.search, self.study.model.sizes, known)
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """One a size and seed that has a finished cell."""
+        found: dict[tuple[int, int], list[Record]] = {}
+        for record in self.records:
+            found.setdefault((record.cell.size, record.cell.seed), []).append(record)
+        return tuple(self._curve(size, seed, found[size, seed]) for size, seed in found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a fit leaves out, and why."""
+        left_out = {(curve.size, curve.seed): _fault(curve) for curve in self.curves}
+        notes = [f"size {size}, seed {seed}: {fault}" for (size, seed), fault in left_out.items() if fault]
+        return (*notes, *([] if self.complete else ["the sweep is not finished: run it again to go on"]))
+
+    def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None) -> Fit:
+        """The line through the optima inside the range, over the sizes or over effective depths."""
+        if over == "size":
+            depths = {size: size for size in self.study.model.sizes}
+        elif over != "depth":
+            raise DepthlrError(f"A fit is over size or depth, not {over!r}: choose one of them.")
+        places = self.depths if depths is None else depths
+        sound = list(self._sound())
+        if places is None or not {size for size, _ in sound} <= set(places):
+            raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
+        if len({size for size, _ in sound}) < 2:
+            raise DepthlrError(
+                "A slope needs optima inside the range at two sizes or more: add sizes, or widen search.low and "
+                "search.high."
+            )
+        return fit_power_law(
+            [places[size] for size, _ in sound],
+            [found.rate for _, found in sound],
+            spacing=self.study.search.spacing,
+        )
+
+    def rows(self, *, times: bool = False) -> list[dict[str, Any]]:
+        """One a cell, by size, seed and rate; depth is None where it was not counted, a diverged loss infinite."""
+        table = []
+        for record in self.records:
+            cell = record.cell
+            depth = None if self.depths is None else self.depths.get(cell.size)
+            values: tuple[Any, ...] = (cell.size, depth, cell.seed, cell.rate, record.loss, record.diverged)
+            row = dict(zip(COLUMNS, values, strict=True))
+            if times:
+                row |= dict(zip(TIMES, (record.seconds, record.finished), strict=True))
+            table.append(row)
+        return table
+
+    def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
+        rates = tuple(record.cell.rate for record in records)
+        losses = tuple(record.loss for record in records)
+        bounds = (self.study.search.low, self.study.search.high)
+        return Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds))
+
+    def _sound(self) -> Iterator[tuple[int, Optimum]]:
+        for curve in self.curves:
+            if curve.optimum is not None and not curve.optimum.at_edge:
+                yield curve.size, curve.optimum
+
+
+def results_of(content: Content) -> Results:
+    """Results from what a store holds; damaged records do not count."""
+    records = tuple(content.records[cell] for cell in sorted(content.records))
+    return Results(content.study, records, content.depths)
+
+
+def read_results(path: Path | str) -> Results:
+    """Results of a study's file, finished or not."""
+    return results_of(read_store(path))
+
+
+def _fault(curve: Curve) -> str | None:
+    if curve.optimum is None:
+        return f"every rate diverged, down to {curve.rates[0]:g}, so it has no optimum; lower search.low"
+    if curve.optimum.edge == "low":
+        return f"the optimum is the lowest rate allowed, {curve.optimum.rate:g}, and is not fitted; lower search.low"
+    if curve.optimum.edge == "high":
+        return f"the optimum is the highest rate allowed, {curve.optimum.rate:g}, and is not fitted; raise search.high"
+    return None

@@ -1,0 +1,118 @@
+"""Running a study: ask the search what to run, train it, keep it at once, until nothing is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from depthlr.data.examples import Examples
+from depthlr.errors import DepthlrError
+from depthlr.study.description import Study
+from depthlr.study.estimate import Estimate, estimate
+from depthlr.study.interrupted import SweepInterrupted
+from depthlr.study.record import Record, record
+from depthlr.study.results import Results, results_of
+from depthlr.study.search import wanted
+from depthlr.study.store import Store, open_store
+from depthlr.study.task import judged_steps
+from depthlr.training.cell import Cell, Runner
+
+OpenRunner = Callable[[int], Runner]
+"""A runner for the models of one size."""
+
+
+class Progress(Protocol):
+    """Told of a sweep as it goes."""
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        """Before the first cell: what an earlier run left, and what is still to come."""
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        """A cell is done and kept."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        pass
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        pass
+
+
+def sweep(
+    study: Study,
+    open_runner: OpenRunner,
+    store_path: Path | str,
+    *,
+    examples: Examples | None = None,
+    depths: Mapping[int, int] | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Run a study, or what is left of it, into its file. `examples` and `depths` are recorded with it.
+
+    Interrupted by Ctrl-C, or killed, it has lost no finished cell, and the same call goes on from there.
+    """
+    last = judged_steps(study, examples)
+    path = Path(store_path)
+    watch = progress or Silent()
+    digest = None if examples is None else examples.digest
+    with open_store(path, study, data_digest=digest, depths=depths) as store:
+        content = store.content()
+        records = dict(content.records)
+        watch.begins(list(records.values()), content.damaged, _estimate(study, records))
+        try:
+            with closing(_train(study, open_runner, store, records, last)) as cells:  # closes the runner, come what may
+                for done in cells:
+                    watch.finished(done, _estimate(study, records))
+        except KeyboardInterrupt as error:
+            raise SweepInterrupted(path, len(records)) from error
+        return results_of(store.content())
+
+
+def _train(
+    study: Study, open_runner: OpenRunner, store: Store, records: dict[Cell, Record], last: int | None
+) -> Generator[Record, None, None]:
+    """Every wanted cell, kept on disk and in `records` before it is handed over."""
+    for size in study.model.sizes:
+        cells = _wanted(study, records)
+        if not cells or cells[0].size != size:
+            continue
+        with _open(open_runner, size) as runner:
+            while cells and cells[0].size == size:
+                left = set(cells)
+                for cell, outcome in runner.train(cells):
+                    left.discard(cell)
+                    done = record(cell, outcome, last)
+                    store.put(done)
+                    records[cell] = done
+                    yield done
+                if left:
+                    raise DepthlrError(
+                        f"The runner gave no result for {len(left)} of {len(cells)} cells, such as {min(left)}: the "
+                        "others are kept; run the same again."
+                    )
+                cells = _wanted(study, records)
+
+
+def _wanted(study: Study, records: Mapping[Cell, Record]) -> list[Cell]:
+    losses = {cell: kept.loss for cell, kept in records.items()}
+    return wanted(study.search, study.model.sizes, losses)
+
+
+@contextmanager
+def _open(open_runner: OpenRunner, size: int) -> Iterator[Runner]:
+    runner = open_runner(size)
+    try:
+        yield runner
+    finally:
+        runner.close()
+
+
+def _estimate(study: Study, records: Mapping[Cell, Record]) -> Estimate:
+    losses = {cell: kept.loss for cell, kept in records.items()}
+    seconds = {cell: kept.seconds for cell, kept in records.items()}
+    return estimate(study.search, study.model.sizes, losses, seconds)

@@ -1,0 +1,218 @@
+"""A study on disk: one SQLite file with the description and a checkable record of every finished cell.
+
+Every record is committed and synced at once. The journal is SQLite's plain rollback journal, not a write-ahead log: a
+study stays one file that can be copied whenever no sweep runs, and a killed process leaves at most a journal that the
+next opening rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from depthlr.errors import DepthlrError
+from depthlr.study.description import Study, difference
+from depthlr.study.lock import Lock
+from depthlr.study.record import COLUMNS, Record, read_record
+from depthlr.study.toml import study_from_dict
+from depthlr.training.cell import Cell
+
+APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
+SCHEMA = 1
+PATIENCE = 30.0  # seconds to wait for a reader or the writer to end its transaction
+TABLES = (
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
+    "finished TEXT, losses BLOB, sha256 TEXT, PRIMARY KEY (size, seed, rate))",
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a store holds; `damaged` are the cells whose records cannot be trusted and will be run again."""
+
+    study: Study
+    records: Mapping[Cell, Record]
+    damaged: tuple[Cell, ...]
+    depths: Mapping[int, int] | None  # effective depth by size, if it was counted
+
+
+class Store:
+    """The one writer of a study's file; `open_store` makes it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    def content(self) -> Content:
+        with _sentences(self.path):
+            return _content(self.path, self._connection)
+
+    def put(self, record: Record) -> None:
+        """Keep a finished cell, for good once this returns; a damaged record of it is replaced."""
+        marks = ", ".join("?" * len(COLUMNS))
+        with _sentences(self.path):
+            self._connection.execute(
+                f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({marks})", record.row()
+            )
+
+
+@contextmanager
+def open_store(
+    path: Path | str, study: Study, *, data_digest: str | None = None, depths: Mapping[int, int] | None = None
+) -> Iterator[Store]:
+    """The study's file, made if it is not there, for this process alone to write; a changed study is refused.
+
+    The first run records the digest of its data and the models' effective depths, and later data must be the same.
+    """
+    place = Path(path)
+    with ExitStack() as stack:
+        with _sentences(place):  # of the file's own troubles alone, not of what happens while it is open
+            stack.enter_context(Lock(place))
+            connection = stack.enter_context(_connection(place, "rwc"))
+            # No pages: an empty file, as a killed first run may leave it. SQLite sees none in a tiny file either.
+            new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
+            if not new:
+                _check_ours(place, connection)
+                _check_same(place, connection, study)
+            with _transaction(connection):
+                if new:
+                    _create(connection, study)
+                _keep_facts(place, connection, data_digest, depths)
+        yield Store(place, connection)
+
+
+def read_store(path: Path | str) -> Content:
+    """What a study's file holds, while a sweep writes it or after."""
+    place = Path(path)
+    if not place.is_file():
+        raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
+    # Even a reader must be able to write where a killed process left a journal to roll back.
+    mode = "rw" if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK) else "ro"
+    with _sentences(place), _connection(place, mode) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        _check_ours(place, connection)
+        return _content(place, connection)
+
+
+@contextmanager
+def _connection(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=PATIENCE)
+    try:
+        connection.isolation_level = None  # each statement is its own transaction unless one is begun
+        connection.execute("PRAGMA synchronous = EXTRA")
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _create(connection: sqlite3.Connection, study: Study) -> None:
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    for table in TABLES:
+        connection.execute(table)
+    _keep(connection, "study", study.to_dict())
+
+
+def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
+    if _pragma(connection, "application_id") != APPLICATION:
+        raise DepthlrError(f"{path} is not a study of depthlr: it was left as it is; choose another name.")
+    if _pragma(connection, "user_version") > SCHEMA:
+        raise DepthlrError(f"{path} was written by a newer depthlr: upgrade with pip install -U depthlr.")
+
+
+def _check_same(path: Path, connection: sqlite3.Connection, study: Study) -> None:
+    stored = _study(path, connection)
+    if stored.digest != study.digest:
+        changes = "; ".join(
+            line for line in difference(stored, study) if not line.startswith(("name:", "data.folder:"))
+        )
+        raise DepthlrError(
+            f"{path} holds another study ({changes}): undo the change to resume it, or choose another file."
+        )
+
+
+def _keep_facts(
+    path: Path, connection: sqlite3.Connection, data_digest: str | None, depths: Mapping[int, int] | None
+) -> None:
+    known = _fact(connection, "data")
+    if data_digest is not None:
+        if known not in (None, data_digest):
+            raise DepthlrError(
+                f"{path} was begun on other data (digest {known}, now {data_digest}): name the folder of the data it "
+                "was begun on, or choose another file."
+            )
+        _keep(connection, "data", data_digest)
+    if depths is not None:
+        _keep(connection, "depths", {str(size): depth for size, depth in depths.items()})
+
+
+def _keep(connection: sqlite3.Connection, name: str, value: Any) -> None:
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+
+def _fact(connection: sqlite3.Connection, name: str) -> Any:
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else json.loads(row[0])
+
+
+def _study(path: Path, connection: sqlite3.Connection) -> Study:
+    try:
+        return study_from_dict(_fact(connection, "study"))
+    except (TypeError, ValueError) as error:  # DepthlrError and JSON's are ValueErrors
+        raise DepthlrError(f"{path} holds no readable study ({error}): move it away and run the sweep anew.") from error
+
+
+def _content(path: Path, connection: sqlite3.Connection) -> Content:
+    study = _study(path, connection)
+    depths = _fact(connection, "depths")
+    records: dict[Cell, Record] = {}
+    damaged = []
+    for row in connection.execute(f"SELECT {', '.join(COLUMNS)} FROM cells ORDER BY size, seed, rate"):
+        found = read_record(row)
+        if found is None:
+            damaged.append(Cell(*row[:3]))
+        else:
+            records[found.cell] = found
+    return Content(study, records, tuple(damaged), depths and {int(size): depth for size, depth in depths.items()})
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """What can go wrong with a file, as a sentence; whatever was committed before is safe."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        text = str(error)
+        if "not a database" in text:
+            says = "is not a study of depthlr: it was left as it is; choose another name"
+        elif "malformed" in text:
+            says = f"is damaged ({text}): restore a copy of it, or move it away and run the sweep anew"
+        elif "full" in text or "No space" in text:
+            says = "cannot grow, the disk is full: free some space and run the same again; finished cells are kept"
+        elif "locked" in text:
+            says = "is held by another program: close it and run the same again; finished cells are kept"
+        else:
+            says = f"cannot be written or read ({text}): check that its folder is there and that you may write to it"
+        raise DepthlrError(f"{path} {says}.") from error

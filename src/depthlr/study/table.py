@@ -1,0 +1,33 @@
+"""Results as text, one row a cell, written so that equal studies give equal bytes."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from depthlr.study.results import COLUMNS, TIMES, Results
+
+
+def to_csv(results: Results, *, times: bool = False) -> str:
+    """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
+    columns = COLUMNS + TIMES if times else COLUMNS
+    lines = [",".join(_text(row[column]) for column in columns) for row in results.rows(times=times)]
+    return "\n".join([",".join(columns), *lines]) + "\n"
+
+
+def to_json(results: Results, *, times: bool = False) -> str:
+    """A list of objects; JSON has no infinity, so the loss of a diverged cell is null."""
+    table = [
+        {key: None if isinstance(v, float) and math.isinf(v) else v for key, v in row.items()}
+        for row in results.rows(times=times)
+    ]
+    return json.dumps(table, indent=1, allow_nan=False) + "\n"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

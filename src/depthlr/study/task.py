@@ -1,0 +1,80 @@
+"""From a study to what a runner trains: the model of one size, its initialisation, the data and the budget."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from depthlr.data.examples import Examples
+from depthlr.data.order import steps_per_epoch
+from depthlr.errors import DepthlrError
+from depthlr.init.plan import BranchScale, Variance, apply_plan, init_plan
+from depthlr.models.build import build
+from depthlr.study.description import Study
+from depthlr.training.task import Task
+from depthlr.training.task import Training as Budget
+
+
+def task_at(study: Study, size: int, examples: Examples) -> Task:
+    """The study's models of one size on these examples, with a seed's initialisation alike on every device."""
+    spec = study.model.at(size)
+    template, example = build(spec, input=examples.input)
+    variance: Variance = "he" if study.training.variance == "he" else "gating"
+    plan = init_plan(template, example, variance=variance, branch_scale=_branch_scale(study))
+    whole = all(step.become != "kept" for step in plan)
+
+    def fresh() -> nn.Module:
+        return build(spec, input=examples.input)[0]
+
+    def initialise(model: nn.Module, seed: int) -> None:
+        source = template if whole else _built_under(seed)
+        apply_plan(source, plan, torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            for mine, theirs in zip(model.parameters(), source.parameters(), strict=True):
+                mine.copy_(theirs)
+
+    def _built_under(seed: int) -> nn.Module:
+        """A parameter that the plan keeps has its builder's value, so the builder must draw it from the seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return fresh()
+
+    return Task(fresh, initialise, examples, budget(study, examples), limit=study.data.limit)
+
+
+def budget(study: Study, examples: Examples) -> Budget:
+    """How a cell is trained, in steps."""
+    given = study.training
+    steps = given.steps
+    if steps is None:
+        steps = (given.epochs or 0) * epoch_steps(study, examples)
+    return Budget(
+        steps=steps,
+        batch=given.batch,
+        optimizer=given.optimizer,
+        momentum=given.momentum or 0.0,
+        weight_decay=given.weight_decay,
+        schedule=given.schedule,
+        warmup=given.warmup or 0.0,
+        precision=given.precision,
+    )
+
+
+def epoch_steps(study: Study, examples: Examples) -> int:
+    """Steps in one pass over the examples that the study takes."""
+    count = len(examples) if study.data.limit is None else min(len(examples), study.data.limit)
+    return steps_per_epoch(count, study.training.batch)
+
+
+def judged_steps(study: Study, examples: Examples | None) -> int | None:
+    """How many of a cell's last steps it is judged by; None for all of them."""
+    if study.training.metric == "budget":
+        return None
+    if examples is None:
+        raise DepthlrError("The metric last_epoch needs to know how long an epoch is: pass the examples.")
+    return epoch_steps(study, examples)
+
+
+def _branch_scale(study: Study) -> BranchScale:
+    scales: dict[str, BranchScale] = {"auto": "auto", "last": "last", "each": "each", "none": "none"}
+    return scales[study.training.branch_scale]

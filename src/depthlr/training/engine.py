@@ -1,0 +1,48 @@
+"""Which runner trains a study's cells: CUDA graphs where there is a GPU, one process a core where there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from depthlr.training.cell import Cell, Outcome, Runner
+from depthlr.training.graphs import GraphRunner
+from depthlr.training.serial import SerialRunner
+from depthlr.training.workers import MakeTask, Workers
+
+
+@contextmanager
+def open_engine(
+    make_task: MakeTask, *, device: str | None = None, workers: int | None = None
+) -> Iterator[Callable[[int], Runner]]:
+    """A function that opens a runner for a size. `make_task(size)` must be picklable where workers are processes."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda"):
+        yield lambda size: GraphRunner(make_task(size), device)
+        return
+    count = workers or len(os.sched_getaffinity(0))
+    if count == 1:
+        yield lambda size: SerialRunner(make_task(size), device)
+        return
+    pool = Workers(make_task, count)  # outlives the sizes: a process takes seconds to start
+    try:
+        yield lambda size: _Lent(pool)
+    finally:
+        pool.close()
+
+
+class _Lent:
+    """The pool, for one size; closing it leaves the pool open."""
+
+    def __init__(self, pool: Workers) -> None:
+        self._pool = pool
+
+    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+        return self._pool.train(cells)
+
+    def close(self) -> None:
+        pass

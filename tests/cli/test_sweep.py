@@ -1,0 +1,191 @@
+"""`depthlr sweep`, `fit` and `export` of a study: results on stdout, progress on stderr, and what a signal does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import nullcontext
+
+import pytest
+import typer
+from benchmarks.landscape import LandscapeRunner, landscape
+
+import depthlr.cli.sweep as verb
+from depthlr.cli.export import export
+from depthlr.cli.fit import fit
+from depthlr.errors import DepthlrError
+from depthlr.study import read_results, read_study
+
+app = typer.Typer()
+for command in (verb.sweep, fit, export):
+    app.command()(command)
+
+STUDY = """
+[model]
+spec = "mlp?width=8"
+vary = "layers"
+sizes = [2, 3, 5]
+[training]
+steps = 2
+[search]
+points = 30
+seeds = 2
+"""
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Exit code, stdout and stderr of a verb, run in its own folder; `main` prints the DepthlrError of a bad input."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = app(arguments, standalone_mode=False)
+        out, err = capsys.readouterr()
+        return int(code or 0), out, err
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def stop_after(monkeypatch):
+    """Cells are read off a landscape; `stop["cells"]` of them in, `stop["how"]` is called."""
+    stop = {"cells": -1, "how": lambda: None}
+
+    class Runner(LandscapeRunner):
+        def train(self, cells):
+            for pair in super().train(cells):
+                stop["cells"] -= 1
+                if stop["cells"] == 0:
+                    stop["how"]()
+                yield pair
+
+    monkeypatch.setattr(
+        verb, "engine_for", lambda study, examples: nullcontext(lambda size: Runner(landscape(1, study), size))
+    )
+    return stop
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_a_sweep_prints_rates_and_slopes_and_keeps_the_study_beside_its_file(run, study):
+    code, out, err = run("sweep", str(study))
+    assert code == 0
+    assert "over effective depth: slope -" in out
+    assert "over layers: slope -" in out
+    assert "cells to come" in err
+    assert "cells are kept in" in err
+    assert read_results(study.with_suffix(".sqlite")).depths == {2: 3, 3: 4, 5: 6}
+
+
+def test_json_is_all_of_stdout(run, study):
+    code, out, _ = run("sweep", str(study), "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["study"] == read_study(study).to_dict()
+    assert len(found["optima"]) == 6
+    assert set(found["fits"]) == {"depth", "layers"}
+    assert found["fits"]["depth"]["slope"] < found["fits"]["layers"]["slope"] < 0
+    assert found["cells"] == sum(optimum["cells"] for optimum in found["optima"])
+
+
+def test_run_again_it_resumes_from_the_toml_or_from_its_own_file(run, study):
+    run("sweep", str(study))
+    for name in ("mine.toml", "mine.sqlite"):
+        _, out, err = run("sweep", name, "--json")
+        assert f"{json.loads(out)['cells']} cells are kept from before" in err
+        assert "to come" not in err
+
+
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [
+        (lambda: signal.raise_signal(signal.SIGINT), 130),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), 143),
+    ],
+)
+def test_a_signal_ends_it_with_the_command_that_resumes(run, study, stop_after, stop, code):
+    stop_after |= {"cells": 20, "how": stop}
+    handler = signal.getsignal(signal.SIGTERM)
+    found, out, err = run("sweep", str(study))
+    assert (found, out) == (code, "")
+    assert f"go on with: depthlr sweep {study.with_suffix('.sqlite')}" in err.replace("\n", "")
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert len(read_results("mine.sqlite").records) == 19
+    _, _, err = run("sweep", "mine.sqlite")
+    assert "19 cells are kept from before" in err
+
+
+def test_flags_describe_a_study_without_a_file(run):
+    arguments = "--model mlp?width=8 --vary layers --sizes 2,3 --data digits --steps 2 --low 1e-4 --high 10 --points 20"
+    code, _, _ = run("sweep", *arguments.split(), "--seeds", "1", "--out", "demo.sqlite")
+    assert code == 0
+    study = read_results("demo.sqlite").study
+    assert (study.name, study.model.sizes, study.search.seeds, study.search.points) == ("demo", (2, 3), (0,), 20)
+    run("sweep", "--model", "mlp?width=8", "--sizes", "2,3", "--points", "10")
+    assert read_results("mlp.sqlite").study.training.steps == 100
+
+
+def test_fit_reads_a_study(run, study):
+    swept = json.loads(run("sweep", str(study), "--json")[1])
+    for over, name in (("depth", "depth"), ("size", "layers")):
+        found = json.loads(run("fit", "mine.sqlite", "--over", over, "--at", "9", "--json")[1])
+        assert found["slope"] == swept["fits"][name]["slope"]
+        assert set(found["rates"]) == {"9"}
+    assert "slope -" in run("fit", "mine.sqlite")[1]
+
+
+def test_exports_of_equal_studies_are_equal_to_the_byte(run, study):
+    run("sweep", str(study))
+    run("sweep", str(study), "--out", "again.sqlite")
+    for form in ("csv", "json"):
+        one, two = (run("export", name, "--format", form)[1] for name in ("mine.sqlite", "again.sqlite"))
+        assert one == two
+        assert one.endswith("\n")
+        assert run("export", "mine.sqlite", "--format", form, "--out", f"table.{form}")[1] == ""
+        with open(f"table.{form}") as file:
+            assert file.read() == one
+    assert run("export", "mine.sqlite")[1].startswith("size,depth,seed,rate,loss,diverged\n2,3,0,")
+    assert "seconds,finished" in run("export", "mine.sqlite", "--times")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep"], "nothing to sweep"),
+        (["sweep", "mine.toml", "--steps", "3"], "--steps and mine.toml both describe"),
+        (["sweep", "mine.toml", "--model", "cnn"], "--model and mine.toml both describe"),
+        (["sweep", "none.toml"], "cannot be read"),
+        (["sweep", "none.sqlite"], "There is no file"),
+        (["sweep", "--model", "mlp", "--sizes", "2;3"], "write whole numbers"),
+        (["sweep", "--model", "hf/gpt2", "--sizes", "2,3"], "needs --vary"),
+        (["sweep", "mine.toml", "--out", "no/folder/x.sqlite"], "check that its folder is there"),
+        (["export", "none.sqlite"], "There is no file"),
+        (["export", "mine.toml"], "not a study of depthlr"),
+        (["fit", "none.sqlite"], "There is no file"),
+        (["fit", "mine.sqlite", "--spacing", "0.1"], "--spacing is for tables"),
+        (["fit", "optima.csv", "--over", "size"], "--over size is for studies"),
+    ],
+)
+def test_bad_input_is_one_sentence(run, study, arguments, message):
+    with pytest.raises(DepthlrError, match=message) as caught:
+        run(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_needs_a_file_and_its_package(run, study, monkeypatch):
+    run("sweep", str(study))
+    with pytest.raises(DepthlrError, match="name a file with --out"):
+        run("export", "mine.sqlite", "--format", "parquet")
+
+    def missing(name):
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr("depthlr.cli.export.import_module", missing)
+    with pytest.raises(DepthlrError, match="pip install pyarrow"):
+        run("export", "mine.sqlite", "--format", "parquet", "--out", "t.parquet")

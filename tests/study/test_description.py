@@ -1,0 +1,184 @@
+"""A study's description: strict, canonical, and the same after any round trip."""
+
+import json
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from depthlr.errors import DepthlrError
+from depthlr.law import grid_spacing
+from depthlr.study import Data, Models, Search, Study, Training, difference, parse_study, study_from_dict, to_toml
+from depthlr.study.description import BRANCH_SCALES, METRICS, PRECISIONS, SCHEDULES, SEARCHES, VARIANCES
+from depthlr.study.toml import read_study
+
+TEXT = """
+name = "first"
+[model]
+spec = "resnet?width=64"
+vary = "blocks"
+sizes = [3, 4, 6]
+[training]
+steps = 100
+"""
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1).filter(str.strip)
+counts = st.integers(1, 10**6)
+shares = st.floats(0, 1, exclude_max=True)
+models = st.builds(
+    Models,
+    st.sampled_from(["resnet?width=64", "resnet", "resnet?activation=gelu&width=8"]),
+    st.just("blocks"),
+    st.sets(counts, min_size=1, max_size=6).map(sorted).map(tuple),
+)
+data = st.builds(Data, st.sampled_from(["digits", "images?size=32"]), st.none() | names, st.none() | counts)
+
+
+@st.composite
+def trainings(draw):
+    optimizer = draw(st.sampled_from(["sgd", "momentum", "adam", "adamw", "muon"]))
+    schedule = draw(st.sampled_from(SCHEDULES))
+    budget = draw(st.sampled_from(["steps", "epochs"]))
+    return Training(
+        optimizer,
+        draw(st.none() | shares) if optimizer == "momentum" else None,
+        draw(st.floats(0, 1e300)),
+        schedule,
+        draw(st.none() | shares.filter(bool)) if schedule.startswith("warmup") else None,
+        draw(counts),
+        precision=draw(st.sampled_from(PRECISIONS)),
+        metric=draw(st.sampled_from(METRICS)),
+        variance=draw(st.sampled_from(VARIANCES)),
+        branch_scale=draw(st.sampled_from(BRANCH_SCALES)),
+        **{budget: draw(counts)},
+    )
+
+
+searches = st.builds(
+    lambda kind, low, span, points, seeds: Search(kind, low, low * span, points, seeds),
+    st.sampled_from(SEARCHES),
+    st.floats(1e-9, 1),
+    st.floats(1.5, 1e8),
+    st.integers(3, 100),
+    st.sets(st.integers(0, 10**6), min_size=1, max_size=5).map(tuple),
+)
+studies = st.builds(Study, names, models, trainings(), data, searches)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(studies)
+def test_a_study_is_the_same_after_toml_and_json(study):
+    for again in (parse_study(to_toml(study)), study_from_dict(json.loads(json.dumps(study.to_dict())))):
+        assert again == study
+        assert again.digest == study.digest
+        assert difference(study, again) == []
+        assert again.search.rates == study.search.rates
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(studies, studies)
+def test_studies_differ_in_digest_exactly_when_they_differ_in_more_than_name_and_folder(one, other):
+    lines = [line for line in difference(one, other) if not line.startswith(("name:", "data.folder:"))]
+    assert (one.digest != other.digest) == bool(lines)
+
+
+def test_the_smallest_study_has_the_papers_search():
+    study = parse_study(TEXT)
+    assert (study.name, study.model.sizes, study.data.name) == ("first", (3, 4, 6), "digits")
+    assert (study.training.optimizer, study.training.steps) == ("sgd", 100)
+    assert study.search == Search("adaptive", 1e-4, 10.0, 80, (0, 1, 2))
+    assert grid_spacing(study.search.rates) == pytest.approx(study.search.spacing)
+    assert str(study.model.at(6)) == "resnet?blocks=6&width=64"
+
+
+def test_a_number_of_seeds_stands_for_the_first_ones():
+    assert parse_study(TEXT + "[search]\nseeds = 4").search.seeds == (0, 1, 2, 3)
+
+
+def test_what_is_left_out_is_written_out():
+    study = parse_study(TEXT + '[search]\nlow = 1\nhigh = 10\n[data]\nname = "digits"')
+    assert study.search.low == 1.0
+    assert isinstance(study.search.low, float)
+    momentum = Training(optimizer="momentum", steps=1)
+    assert momentum == Training(optimizer="momentum", momentum=0.9, steps=1)
+
+
+def test_the_difference_names_every_entry_that_changed():
+    old, new = parse_study(TEXT), parse_study(TEXT.replace("steps = 100", "epochs = 2\nbatch = 64"))
+    assert difference(old, new) == [
+        "training.batch: 128 -> 64",
+        "training.steps: 100 -> not set",
+        "training.epochs: not set -> 2",
+    ]
+
+
+def test_a_file_gives_the_study_its_name(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(TEXT.replace('name = "first"', ""))
+    assert read_study(path).name == "mine"
+    with pytest.raises(DepthlrError, match=r"no\.toml cannot be read"):
+        read_study(tmp_path / "no.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 100", "step = 100", "unknown entry 'step' .did you mean 'steps'"),
+        ("[training]", "[trainings]", "unknown entry 'trainings' .did you mean 'training'"),
+        ("steps = 100", "", "neither of steps and epochs"),
+        ("steps = 100", "steps = 1\nepochs = 1", "both of steps and epochs"),
+        ("steps = 100", "steps = 0", "training.steps is 0"),
+        ("steps = 100", "epochs = true", "training.epochs is True"),
+        ("steps = 100", "steps = 1.5", "training.steps is 1.5"),
+        ("steps = 100", "steps = 1\noptimizer = 'sdg'", "'sdg' .did you mean 'sgd'"),
+        ("steps = 100", "steps = 1\nmomentum = 0.9", "sgd takes none"),
+        ("steps = 100", "steps = 1\noptimizer = 'momentum'\nmomentum = 1", "below 1"),
+        ("steps = 100", "steps = 1\nwarmup = 0.1", "the schedule is constant"),
+        ("steps = 100", "steps = 1\nschedule = 'warmup'\nwarmup = 0", "training.warmup is 0"),
+        ("steps = 100", "steps = 1\nweight_decay = -1", "training.weight_decay is -1"),
+        ("steps = 100", "steps = 1\nweight_decay = nan", "training.weight_decay is nan"),
+        ("steps = 100", "steps = 1\nprecision = 'fp16'", "choose from fp32, tf32, bf16"),
+        ("steps = 100", "steps = 1\nmetric = 'epoch'", "choose from budget, last_epoch"),
+        ("steps = 100", "steps = 1\nbranch_scale = 3", "training.branch_scale is 3"),
+        ("steps = 100", "steps = 1\n[search]\nlow = 0", "search.low is 0"),
+        ("steps = 100", "steps = 1\n[search]\nlow = -1e-3", "search.low is -0.001"),
+        ("steps = 100", "steps = 1\n[search]\nhigh = inf", "search.high is inf"),
+        ("steps = 100", "steps = 1\n[search]\nhigh = nan", "search.high is nan"),
+        ("steps = 100", f"steps = 1\n[search]\nhigh = 1{'0' * 400}", "search.high is 1000"),
+        ("steps = 100", "steps = 1\n[search]\nlow = 'x'", "search.low is 'x'"),
+        ("steps = 100", "steps = 1\n[search]\nlow = 1\nhigh = 1", "must be below"),
+        ("steps = 100", "steps = 1\n[search]\nlow = 1\nhigh = 1.000000001", "so close that some are equal"),
+        ("steps = 100", "steps = 1\n[search]\npoints = 2", "search.points is 2"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = []", "search.seeds is"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = 0", "search.seeds is"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = [1, 1]", "search.seeds has 1 twice"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = [1.0]", "an entry of search.seeds is 1.0"),
+        ("steps = 100", "steps = 1\n[search]\nkind = 'gird'", "did you mean 'grid'"),
+        ("steps = 100", "steps = 1\n[data]\nname = 'cifar'", "no data set 'cifar'"),
+        ("steps = 100", "steps = 1\n[data]\nlimit = 0", "data.limit is 0"),
+        ("[3, 4, 6]", "[3, 6, 4]", "from small to large"),
+        ("[3, 4, 6]", "[3, 3]", "has 3 twice"),
+        ("[3, 4, 6]", "[0, 3]", "an entry of model.sizes is 0"),
+        ("[3, 4, 6]", "3", "give a list"),
+        ("[3, 4, 6]", "'346'", "give a list"),
+        ('vary = "blocks"', "", "lacks vary"),
+        ('vary = "blocks"', 'vary = "layers"', "no argument of resnet: write blocks"),
+        ("resnet?width=64", "resnet?width=64&blocks=3", "leave blocks out"),
+        ("resnet?width=64", "restnet", "did you mean 'resnet'"),
+        ('name = "first"', "name = 3", "name is 3"),
+        ("[model]", "[model", "no TOML"),
+        ('name = "first"', "search = 3", "write it as a table"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(old, new, message):
+    assert old in TEXT
+    with pytest.raises(DepthlrError, match=message) as caught:
+        parse_study(TEXT.replace(old, new))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, True, "1", None])
+def test_python_is_checked_as_toml_is(value):
+    with pytest.raises(DepthlrError, match=r"search\.low"):
+        Search(low=value)

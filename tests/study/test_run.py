@@ -1,0 +1,201 @@
+"""Sweeps: what they run, what they keep, how they stop, and what their results say."""
+
+import json
+import math
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.landscape import Landscape, LandscapeRunner, landscape, study
+
+from depthlr.data import load
+from depthlr.errors import DepthlrError
+from depthlr.study import SweepInterrupted, read_results, read_store, sweep, to_csv, to_json
+from depthlr.training.cell import Outcome
+
+DEPTHS = {3: 4, 6: 7, 12: 13}
+
+
+@pytest.fixture
+def given():
+    return landscape(7, study(sizes=(3, 6, 12)))
+
+
+class Watch:
+    """Progress that remembers."""
+
+    def __init__(self):
+        self.known, self.damaged, self.estimates, self.cells = [], [], [], []
+
+    def begins(self, known, damaged, estimate):
+        self.known, self.damaged = list(known), list(damaged)
+        self.estimates.append(estimate)
+
+    def finished(self, record, estimate):
+        self.cells.append(record.cell)
+        self.estimates.append(estimate)
+
+
+class Faltering(LandscapeRunner):
+    """Stops in some way after so many cells of a size."""
+
+    def __init__(self, landscape, size, cells, error):
+        super().__init__(landscape, size)
+        self.left, self.error = cells, error
+
+    def train(self, cells):
+        for pair in super().train(cells):
+            if not self.left:
+                if self.error is None:
+                    return
+                raise self.error
+            self.left -= 1
+            yield pair
+
+
+def runners(given: Landscape):
+    return lambda size: LandscapeRunner(given, size)
+
+
+def test_a_sweep_finds_optima_and_their_law(given, tmp_path):
+    results = sweep(given.study, runners(given), tmp_path / "s.sqlite", depths=DEPTHS)
+    assert results.complete
+    assert results.notes == ()
+    assert [(curve.size, curve.seed) for curve in results.curves] == [(s, k) for s in (3, 6, 12) for k in (0, 1, 2)]
+    for curve in results.curves:
+        row = given.losses[given.study.model.sizes.index(curve.size), curve.seed]
+        assert curve.optimum.loss == pytest.approx(row.min(), rel=1e-3)
+    fit = results.fit()
+    assert (fit.depths, fit.observations) == (3, 9)
+    assert -2.5 < fit.slope < 0
+    assert [point.depth for point in results.fit("depth").points] == [4, 7, 13]
+    assert [point.depth for point in results.fit("depth", depths={3: 1, 6: 2, 12: 3}).points] == [1, 2, 3]
+    assert read_results(tmp_path / "s.sqlite") == results
+
+
+def test_progress_is_told_everything_and_the_time_once_it_is_known(given, tmp_path):
+    watch = Watch()
+    results = sweep(given.study, runners(given), tmp_path / "s.sqlite", progress=watch)
+    assert sorted(watch.cells) == [record.cell for record in results.records]
+    assert watch.estimates[0].seconds is None
+    assert all(left.seconds is not None for left in watch.estimates[1:])
+    assert watch.estimates[-1] == (type(watch.estimates[-1]))(0, 0, 0, 0.0)
+    for done, left in enumerate(watch.estimates):
+        assert left.least <= len(watch.cells) - done <= left.most
+
+
+def test_a_finished_sweep_opens_no_runner(given, tmp_path):
+    first = sweep(given.study, runners(given), tmp_path / "s.sqlite")
+    assert sweep(given.study, lambda size: pytest.fail("opened"), tmp_path / "s.sqlite") == first
+
+
+@pytest.mark.parametrize("cells", [0, 1, 11, 24])
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(given, tmp_path, cells):
+    path = tmp_path / "my study.sqlite"
+    opened = []
+
+    def faltering(size):
+        opened.append(Faltering(given, size, cells, KeyboardInterrupt()))
+        return opened[-1]
+
+    with pytest.raises(SweepInterrupted) as caught:
+        sweep(given.study, faltering, path)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert caught.value.command == f"depthlr sweep '{path}'"
+    assert caught.value.cells == len(read_store(path).records)
+    assert all(runner.closed for runner in opened)
+    resumed = sweep(given.study, runners(given), path)
+    assert to_csv(resumed) == to_csv(sweep(given.study, runners(given), tmp_path / "quiet.sqlite"))
+
+
+def test_a_failing_runner_is_closed_and_what_it_finished_is_kept(given, tmp_path):
+    runner = Faltering(given, 3, 4, RuntimeError("out of memory"))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        sweep(given.study, lambda size: runner, tmp_path / "s.sqlite")
+    assert runner.closed
+    assert len(read_store(tmp_path / "s.sqlite").records) == 4
+
+
+def test_a_runner_that_forgets_cells_is_an_error_and_not_a_loop(given, tmp_path):
+    with pytest.raises(DepthlrError, match="no result for 1 of 5 cells"):
+        sweep(given.study, lambda size: Faltering(given, size, 4, None), tmp_path / "s.sqlite")
+
+
+def test_a_damaged_record_is_reported_and_run_again(given, tmp_path):
+    path = tmp_path / "s.sqlite"
+    first = sweep(given.study, runners(given), path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE cells SET loss = 0 WHERE size = 6 AND seed = 1")
+    connection.close()
+    damaged = [record.cell for record in first.records if (record.cell.size, record.cell.seed) == (6, 1)]
+    watch = Watch()
+    again = sweep(given.study, runners(given), path, progress=watch)
+    assert watch.damaged == damaged
+    assert sorted(watch.cells) == damaged
+    assert to_csv(again) == to_csv(first)
+
+
+def test_a_study_that_diverges_everywhere_says_so_and_has_no_slope(given, tmp_path):
+    hopeless = replace(given, losses=np.full(given.losses.shape, math.inf))
+    results = sweep(given.study, runners(hopeless), tmp_path / "s.sqlite", depths=DEPTHS)
+    assert results.complete
+    assert all(curve.optimum is None for curve in results.curves)
+    assert len(results.notes) == 9
+    assert "every rate diverged, down to 0.0001" in results.notes[0]
+    with pytest.raises(DepthlrError, match="two sizes or more"):
+        results.fit()
+
+
+@pytest.mark.parametrize(("slope", "word"), [(0.01, "lowest"), (-0.01, "highest")])
+def test_an_optimum_on_the_edge_is_flagged_and_not_fitted(given, tmp_path, slope, word):
+    losses = given.losses.copy()
+    losses[1] = 2 + slope * np.arange(80)
+    results = sweep(given.study, runners(replace(given, losses=losses)), tmp_path / "s.sqlite")
+    assert len(results.notes) == 3
+    for seed, note in enumerate(results.notes):
+        assert note.startswith(f"size 6, seed {seed}: the optimum is the {word} rate allowed")
+    assert [point.depth for point in results.fit().points] == [3, 12]
+
+
+def test_an_unfinished_study_says_so(given, tmp_path):
+    with pytest.raises(SweepInterrupted):
+        sweep(given.study, lambda size: Faltering(given, size, 9, KeyboardInterrupt()), tmp_path / "s.sqlite")
+    results = read_results(tmp_path / "s.sqlite")
+    assert not results.complete
+    assert results.notes[-1] == "the sweep is not finished: run it again to go on"
+    with pytest.raises(DepthlrError, match="pass depths="):
+        results.fit("depth")
+
+
+def test_tables_of_equal_studies_are_equal_to_the_byte(given, tmp_path):
+    one = sweep(given.study, runners(given), tmp_path / "1.sqlite", depths=DEPTHS)
+    two = sweep(replace(given.study, name="2"), runners(given), tmp_path / "2.sqlite", depths=DEPTHS)
+    assert to_csv(one) == to_csv(two)
+    assert to_json(one) == to_json(two)
+    head, first = to_csv(one).splitlines()[:2]
+    assert head == "size,depth,seed,rate,loss,diverged"
+    assert first.startswith("3,4,0,")
+    assert to_csv(one, times=True).splitlines()[0] == head + ",seconds,finished"
+    table = one.rows()
+    assert [tuple(row.values())[:4] for row in table] == sorted(tuple(row.values())[:4] for row in table)
+    assert [line["loss"] for line in json.loads(to_json(one))] == [
+        None if row["diverged"] else row["loss"] for row in table
+    ]
+    assert all(math.isinf(row["loss"]) == row["diverged"] for row in table)
+
+
+def test_the_last_epoch_alone_can_be_what_counts(tmp_path):
+    class Falling(LandscapeRunner):
+        def train(self, cells):
+            for cell in cells:  # 28 steps are an epoch of 1,797 digits by 64
+                yield cell, Outcome(np.array([9.0] * 4 + [cell.rate] * 28, dtype=np.float32), 0.1, False)
+
+    base = study("grid", sizes=(3,), points=3, seeds=1)
+    judged = replace(base, training=replace(base.training, metric="last_epoch", batch=64))
+    given = landscape(0, judged)
+    results = sweep(judged, lambda size: Falling(given, size), tmp_path / "s.sqlite", examples=load("digits"))
+    assert [record.loss for record in results.records] == pytest.approx(judged.search.rates)
+    with pytest.raises(DepthlrError, match="pass the examples"):
+        sweep(judged, lambda size: Falling(given, size), tmp_path / "t.sqlite")
+    assert not (tmp_path / "t.sqlite").exists()

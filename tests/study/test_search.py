@@ -1,0 +1,176 @@
+"""Searches: pure functions of what is known, whatever the order, the timing and the interruptions."""
+
+import dataclasses
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from benchmarks.landscape import Landscape, landscape, study
+from benchmarks.search import score
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from depthlr.study import estimate, wanted
+from depthlr.study.adaptive import best, expected
+from depthlr.study.search import PLANS
+from depthlr.training.cell import Cell
+
+KINDS = sorted(PLANS)
+
+
+def made_up(kind: str, seed: int, points: int, sizes=(2, 5, 9), seeds=2) -> Landscape:
+    return landscape(seed, study(kind, sizes, points, seeds))
+
+
+def chaotic(kind: str, seed: int, points: int, sizes=(2, 5, 9), seeds=2) -> Landscape:
+    """No bowl at all: random losses, a random share of them diverged."""
+    rng = np.random.default_rng(seed)
+    losses = rng.exponential(size=(len(sizes), seeds, points))
+    losses[rng.random(losses.shape) < rng.choice([0, 0.3, 0.9, 1])] = np.inf
+    return Landscape(study(kind, sizes, points, seeds), losses)
+
+
+def explore(given: Landscape) -> dict[Cell, float]:
+    """Left alone from start to end."""
+    known: dict[Cell, float] = {}
+    while wave := wanted(given.study.search, given.study.model.sizes, known):
+        known |= {cell: given.loss(cell) for cell in wave}
+    return known
+
+
+def curve(given: Landscape, known: dict[Cell, float], size: int, seed: int) -> dict[int, float]:
+    rates = given.study.search.rates
+    return {rates.index(c.rate): loss for c, loss in known.items() if (c.size, c.seed) == (size, seed)}
+
+
+landscapes = st.builds(
+    lambda make, kind, seed, points: make(kind, seed, points),
+    st.sampled_from([made_up, chaotic]),
+    st.sampled_from(KINDS),
+    st.integers(0, 10**6),
+    st.integers(3, 40),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(landscapes, st.integers(0, 10**6))
+def test_interruption_and_the_order_of_finishing_do_not_change_which_cells_are_run(given, seed):
+    random = Random(seed)
+    search, sizes = given.study.search, given.study.model.sizes
+    known: dict[Cell, float] = {}
+    while wave := wanted(search, sizes, known):
+        done = random.sample(wave, random.randint(0, len(wave)))  # any of them, in any order, before the lights go out
+        known |= {cell: given.loss(cell) for cell in done}
+        if not done:
+            assert wanted(search, sizes, known) == wave
+    assert known == explore(given)
+
+
+@settings(max_examples=60, deadline=None)
+@given(landscapes)
+def test_a_wave_is_new_cells_of_one_size_on_the_grid_and_sizes_ascend(given):
+    search, sizes = given.study.search, given.study.model.sizes
+    known: dict[Cell, float] = {}
+    reached = 0
+    while wave := wanted(search, sizes, known):
+        assert len(set(wave)) == len(wave)
+        assert not set(wave) & set(known)
+        assert len({cell.size for cell in wave}) == 1
+        assert wave[0].size >= reached
+        assert all(cell.rate in search.rates and cell.seed in search.seeds for cell in wave)
+        reached = wave[0].size
+        known |= {cell: given.loss(cell) for cell in wave}
+    assert {(c.size, c.seed) for c in known} == {(size, seed) for size in sizes for seed in search.seeds}
+
+
+@settings(max_examples=30, deadline=None)
+@given(landscapes)
+def test_what_is_still_to_come_lies_within_its_bounds(given):
+    search, sizes = given.study.search, given.study.model.sizes
+    total = len(explore(given))
+    known: dict[Cell, float] = {}
+    while wave := wanted(search, sizes, known):
+        left = estimate(search, sizes, known, {cell: float(cell.size) for cell in known})
+        assert left.least <= total - len(known) <= left.most
+        assert left.least <= left.likely <= left.most
+        assert (left.seconds is None) == (not known)
+        known |= {cell: given.loss(cell) for cell in wave}
+    assert estimate(search, sizes, known, {}).most == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(landscapes, st.integers(0, 10**6))
+def test_cells_nobody_asked_for_change_nothing(given, seed):
+    rates = np.random.default_rng(seed).choice(given.study.search.rates, 2)
+    extra = {Cell(size, 99, float(rate)): 0.0 for size in given.study.model.sizes for rate in rates}
+    assert wanted(given.study.search, given.study.model.sizes, explore(given) | extra) == []
+    assert wanted(given.study.search, given.study.model.sizes, extra) == wanted(
+        given.study.search, given.study.model.sizes, {}
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_order_of_the_sizes_does_not_matter(kind):
+    given = made_up(kind, 1, 20)
+    search, sizes = given.study.search, given.study.model.sizes
+    assert wanted(search, sizes[::-1], {}) == wanted(search, sizes, {})
+
+
+def test_the_grid_search_runs_every_cell():
+    given = made_up("grid", 0, 7)
+    assert len(explore(given)) == 3 * 2 * 7
+
+
+def test_adaptive_search_finds_the_grids_optimum_with_a_ninth_of_its_cells():
+    found = score(landscape(seed) for seed in range(1000, 1012))
+    assert found.near >= 0.95
+    assert found.cells <= 9
+
+
+def test_adaptive_search_follows_an_optimum_that_jumps():
+    given = landscape(5, study(sizes=(2, 3, 4, 5)))
+    losses = np.stack([np.roll(given.losses[0], shift, axis=-1) for shift in (0, -25, 8, -9)])
+    losses[..., -30:] = np.inf  # what rolled over the end
+    jumpy = dataclasses.replace(given, losses=losses)
+    known = explore(jumpy)
+    for row, size in enumerate(jumpy.study.model.sizes):
+        for seed in jumpy.study.search.seeds:
+            true = losses[row, seed].argmin()
+            assert abs(best(curve(jumpy, known, size, seed)) - true) <= 1, (size, seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("slope", "end"), [(0.01, 0), (-0.01, 29)])
+def test_an_optimum_at_the_end_of_the_range_is_followed_to_that_end(kind, slope, end):
+    given = made_up(kind, 0, 30)
+    steady = dataclasses.replace(given, losses=np.broadcast_to(2 + slope * np.arange(30), given.losses.shape))
+    known = explore(steady)
+    assert {best(curve(steady, known, size, seed)) for size in (2, 5, 9) for seed in (0, 1)} == {end}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_every_rate_diverges_the_search_ends_at_the_lowest(kind):
+    given = made_up(kind, 0, 80)
+    hopeless = dataclasses.replace(given, losses=np.full(given.losses.shape, math.inf))
+    known = explore(hopeless)
+    for size in (2, 5, 9):
+        for seed in (0, 1):
+            assert 0 in curve(hopeless, known, size, seed)
+    if kind == "adaptive":
+        assert len(known) < 0.2 * given.losses.size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_and_zero_losses_are_no_trouble(kind):
+    given = made_up(kind, 0, 12)
+    flat = dataclasses.replace(given, losses=np.zeros(given.losses.shape))
+    assert best(curve(flat, explore(flat), 2, 0)) == 0
+
+
+def test_a_deeper_size_starts_where_a_power_law_says():
+    search = study().search
+    assert expected({}, 8, search) is None
+    line = {size: 60 - 1.5 * math.log10(size / 4) / search.spacing for size in (4, 8, 16)}
+    assert abs(expected(line, 32, search) - (60 - 1.5 * math.log10(8) / search.spacing)) < 2
+    assert expected({4: 2.0}, 400, search) == 0

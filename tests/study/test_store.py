@@ -1,0 +1,219 @@
+"""The store: what was kept is there and as it was, or it is not trusted; nothing of another's is touched."""
+
+import json
+import os
+import signal
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.landscape import study
+
+from depthlr.errors import DepthlrError
+from depthlr.study import Data, open_store, read_store
+from depthlr.study.record import record
+from depthlr.training.cell import Cell, Outcome
+
+STUDY = study(sizes=(2, 3), points=5)
+CELLS = [Cell(size, seed, rate) for size in (2, 3) for seed in (0, 1) for rate in STUDY.search.rates]
+
+
+def kept(cell: Cell, losses=(2.0, 1.5), diverged=False):
+    return record(cell, Outcome(np.array(losses, dtype=np.float32), 0.5, diverged), None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a study?.sqlite"  # a name that a URI must escape
+
+
+@pytest.fixture
+def filled(path):
+    with open_store(path, STUDY, data_digest="11", depths={2: 3, 3: 4}) as store:
+        for cell in CELLS:
+            store.put(kept(cell))
+    return path
+
+
+def change(path, statement, *values):
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def test_what_was_put_comes_back_and_the_file_is_one_file(filled):
+    content = read_store(filled)
+    assert content.study == STUDY
+    assert list(content.records) == CELLS
+    assert content.records[CELLS[0]].loss == 1.75
+    assert np.frombuffer(content.records[CELLS[0]].losses, "<f4").tolist() == [2.0, 1.5]
+    assert (content.damaged, content.depths) == ((), {2: 3, 3: 4})
+    assert [p.name for p in filled.parent.iterdir()] == [filled.name]
+
+
+def test_a_record_is_there_for_others_as_soon_as_it_is_put(path):
+    with open_store(path, STUDY) as store:
+        for count, cell in enumerate(CELLS, 1):
+            store.put(kept(cell))
+            assert len(read_store(path).records) == count
+
+
+def test_the_same_study_goes_on_under_any_name_and_from_any_folder(filled):
+    moved = replace(STUDY, name="other", data=Data(folder="/elsewhere"))
+    with open_store(filled, moved, data_digest="11") as store:
+        assert len(store.content().records) == len(CELLS)
+
+
+def test_a_changed_study_is_refused_and_the_change_is_named(filled):
+    before = filled.read_bytes()
+    changed = replace(STUDY, training=replace(STUDY.training, batch=64))
+    with (
+        pytest.raises(DepthlrError, match=r"another study \(training\.batch: 128 -> 64\): undo"),
+        open_store(filled, changed),
+    ):
+        pass
+    assert filled.read_bytes() == before
+
+
+def test_other_data_are_refused(filled):
+    with (
+        pytest.raises(DepthlrError, match=r"begun on other data \(digest 11, now 22\)"),
+        open_store(filled, STUDY, data_digest="22"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE cells SET losses = x'0000003f0000003f' WHERE size = 3",
+        "UPDATE cells SET loss = loss * 0.999 WHERE size = 3",
+        "UPDATE cells SET diverged = 1 WHERE size = 3",
+        "UPDATE cells SET seconds = NULL WHERE size = 3",
+        "UPDATE cells SET losses = NULL WHERE size = 3",
+        "UPDATE cells SET sha256 = 'x' WHERE size = 3",
+        "UPDATE cells SET seed = seed + 10 WHERE size = 3",
+    ],
+)
+def test_a_damaged_record_is_reported_and_not_trusted_until_it_is_put_again(filled, statement):
+    change(filled, statement)
+    content = read_store(filled)
+    assert len(content.damaged) == 10
+    assert {cell.size for cell in content.damaged} == {3}
+    assert {cell.size for cell in content.records} == {2}
+    with open_store(filled, STUDY) as store:
+        for cell in content.damaged:
+            store.put(kept(cell))
+    assert read_store(filled).damaged == ()
+
+
+@pytest.mark.parametrize("content", [b"x", b"not a database at all" * 200, b"SQLite format 3\0" + b"\1" * 4000])
+def test_another_kind_of_file_is_left_as_it_is(path, content):
+    path.write_bytes(content)
+    with pytest.raises(DepthlrError, match=r"not a study of depthlr|is damaged"), open_store(path, STUDY):
+        pass
+    with pytest.raises(DepthlrError, match=r"not a study of depthlr|is damaged"):
+        read_store(path)
+    assert path.read_bytes() == content
+
+
+def test_another_programs_database_is_left_as_it_is(path):
+    change(path, "CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(DepthlrError, match="not a study of depthlr"), open_store(path, STUDY):
+        pass
+    assert path.read_bytes() == before
+
+
+def test_a_newer_schema_asks_for_a_newer_depthlr(filled):
+    change(filled, "PRAGMA user_version = 2")
+    with pytest.raises(DepthlrError, match="newer depthlr: upgrade"), open_store(filled, STUDY):
+        pass
+
+
+def test_a_description_that_cannot_be_read_is_said_so(filled):
+    change(filled, "UPDATE facts SET value = ? WHERE name = 'study'", json.dumps({"model": 3}))
+    with pytest.raises(DepthlrError, match="holds no readable study"):
+        read_store(filled)
+
+
+def test_a_damaged_page_is_a_sentence(filled):
+    content = bytearray(filled.read_bytes())
+    content[4096:8192] = bytes(4096)
+    filled.write_bytes(content)
+    with pytest.raises(DepthlrError, match=r"damaged|no readable study"):
+        read_store(filled)
+
+
+def test_an_empty_file_is_a_first_run_that_was_killed(path):
+    path.touch()
+    with open_store(path, STUDY) as store:
+        assert store.content().records == {}
+
+
+def test_a_missing_study_or_folder_is_a_sentence(path):
+    with pytest.raises(DepthlrError, match="There is no file"):
+        read_store(path)
+    path.touch()
+    with pytest.raises(DepthlrError, match="check that its folder is there"), open_store(path / "below.sqlite", STUDY):
+        pass
+
+
+def test_a_full_disk_keeps_what_was_put(filled):
+    with open_store(filled, STUDY) as store:
+        # As full as SQLite can be made to find it: no page more than there are.
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(DepthlrError, match=r"the disk is full: free some space and run the same again"):
+            store.put(kept(Cell(3, 2, 0.1), losses=np.ones(10_000)))
+    assert len(read_store(filled).records) == len(CELLS)
+
+
+def test_a_second_writer_is_told_who_holds_the_study(path):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with open_store(path, STUDY):
+            os.write(writer, b"x")
+            signal.pause()
+    os.read(reader, 1)
+    try:
+        with (
+            pytest.raises(DepthlrError, match=rf"being written by process {child} on .*: wait until it ends"),
+            open_store(path, STUDY),
+        ):
+            pass
+        assert read_store(path).records == {}  # reading needs nobody's leave
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
+    assert path.with_name(path.name + ".lock").exists()
+    with open_store(path, STUDY) as store:  # the lock died with its process, and its file is no obstacle
+        store.put(kept(CELLS[0]))
+    assert not path.with_name(path.name + ".lock").exists()
+
+
+def test_errors_of_what_runs_while_it_is_open_stay_what_they_are(path):
+    with pytest.raises(FileNotFoundError), open_store(path, STUDY):
+        raise FileNotFoundError("the user's own file")
+
+
+@pytest.mark.parametrize(
+    ("losses", "diverged", "last", "loss"),
+    [
+        ([4, 2, 1], False, None, 7 / 3),
+        ([4, 2, 1], False, 2, 1.5),
+        ([4, 2, 1], False, 9, 7 / 3),
+        ([4, 2, 1], True, None, np.inf),
+        ([np.nan, 2, 1], False, 2, np.inf),
+        ([4, np.inf], False, None, np.inf),
+        ([], False, None, np.inf),
+    ],
+)
+def test_a_cell_is_judged_by_its_mean_loss_and_infinity_if_it_diverged(losses, diverged, last, loss):
+    found = record(CELLS[0], Outcome(np.array(losses, dtype=np.float32), 0.1, diverged), last)
+    assert found.loss == pytest.approx(loss)
+    assert found.diverged == np.isinf(loss)

@@ -1,0 +1,95 @@
+"""From a study to what a runner trains."""
+
+import pickle
+from functools import partial
+
+import torch
+
+from depthlr.data import load
+from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
+from depthlr.study.description import Search
+from depthlr.training.serial import SerialRunner
+
+DIGITS = load("digits")
+
+
+def weights(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def test_a_seeds_initialisation_depends_on_neither_the_model_nor_what_ran_before():
+    study = Study("s", Models("resnet?width=4", "blocks", (2, 3)), Training(steps=3))
+    task, again = task_at(study, 3, DIGITS), task_at(study, 3, DIGITS)
+    one, two = task.build(), again.build()
+    task.initialise(one, 0)
+    first = weights(one)
+    task.initialise(one, 1)
+    assert not torch.equal(weights(one), first)
+    again.initialise(two, 1)
+    assert torch.equal(weights(one), weights(two))
+    task.initialise(one, 0)
+    assert torch.equal(weights(one), first)
+
+
+def test_the_making_of_tasks_can_be_sent_to_another_process():
+    study = Study("s", Models("mlp?width=4", "layers", (2, 3)), Training(steps=3))
+    make_task = partial(task_at, study, examples=DIGITS)
+    sent = pickle.loads(pickle.dumps(make_task))
+    here, there = make_task(3), sent(3)
+    one, two = here.build(), there.build()
+    here.initialise(one, 4)
+    there.initialise(two, 4)
+    assert torch.equal(weights(one), weights(two))
+    assert torch.equal(here.order(4), there.order(4))
+
+
+def test_parameters_that_keep_their_builders_values_are_drawn_from_the_seed_too(tmp_path, monkeypatch):
+    (tmp_path / "their_scale.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, layers=1):\n"
+        "        super().__init__()\n"
+        "        self.odd = nn.Parameter(torch.rand(64))\n"
+        "        self.net = nn.Sequential(*(nn.Linear(64, 64) for _ in range(layers)), nn.Linear(64, 10))\n"
+        "    def forward(self, x):\n"
+        "        return self.net(x.flatten(1) * self.odd)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    study = Study("s", Models("their_scale:Net", "layers", (1, 2)), Training(steps=3))
+    task = task_at(study, 1, DIGITS)
+    one, two = task.build(), task.build()
+    torch.manual_seed(5)
+    task.initialise(one, 0)
+    torch.manual_seed(6)
+    task.initialise(two, 0)
+    assert torch.equal(weights(one), weights(two))
+
+
+def test_epochs_are_counted_in_steps_of_the_examples_taken():
+    study = Study(
+        "s", Models("mlp?width=4", "layers", (2,)), Training(epochs=2, batch=64), data=Data("digits", limit=640)
+    )
+    task = task_at(study, 2, DIGITS)
+    assert task.training.steps == 20
+    assert int(task.order(0).max()) < 640
+
+
+def test_a_real_sweep_of_small_models_runs_from_end_to_end(tmp_path):
+    study = Study(
+        "s",
+        Models("mlp?width=8", "layers", (2, 4)),
+        Training(steps=6, batch=32),
+        search=Search(low=1e-3, high=1e2, points=11, seeds=(0, 1)),
+    )
+    depths = depths_of(study, DIGITS.input)
+    assert depths == {2: 3, 4: 5}
+    results = sweep(
+        study,
+        lambda size: SerialRunner(task_at(study, size, DIGITS)),
+        tmp_path / "s.sqlite",
+        examples=DIGITS,
+        depths=depths,
+    )
+    assert results.complete
+    assert any(record.diverged for record in results.records)
+    assert all(curve.optimum is not None for curve in results.curves)
