@@ -3,7 +3,8 @@
     python benchmarks/exhaustive.py --folder DIR --out results/landscapes/cifar10   # DIR holds CIFAR-10; one GPU
     python benchmarks/exhaustive.py --digits --steps 60 --batch 64 --out results/landscapes/digits    # two CPU cores
 
-Writes OUT.csv (one row a cell) and OUT.json (times of the captured and of the plain step, lanes). The search is judged on these tables afterwards, without training anything again.
+Writes OUT.csv (one row a cell) and OUT.json (times of the captured and of the plain step, lanes). The search is judged
+on these tables afterwards, without training anything again.
 """
 
 from __future__ import annotations
