@@ -77,6 +77,17 @@ def plain_milliseconds(task: Task, size: int, rate: float, device: str, steps: i
     return 1e3 * (time.perf_counter() - start) / steps
 
 
+def examples_from(options: argparse.Namespace) -> DataSet:
+    """The digits, CIFAR-10 from its publisher's files, or the first of its images from an npz."""
+    if options.digits:
+        return digit_set()
+    if options.npz:
+        arrays = np.load(options.npz)
+        images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"]).long()
+        return DataSet.of("cifar10", images, labels, 10, "CIFAR-10, Krizhevsky 2009")
+    return load("cifar10", options.folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder")
@@ -89,14 +100,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(PAPER))
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
-    if options.digits:
-        examples = digit_set()
-    elif options.npz:
-        arrays = np.load(options.npz)
-        images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"]).long()
-        examples = DataSet.of("cifar10", images, labels, 10, "CIFAR-10, Krizhevsky 2009")
-    else:
-        examples = load("cifar10", options.folder)
+    examples = examples_from(options)
     cuda = torch.cuda.is_available()
     training = Training(options.steps, options.batch, precision=options.precision if cuda else "fp32")
     out = Path(options.out)
