@@ -109,7 +109,8 @@ def main() -> None:
         }
         report[name] = entry
         print(
-            f"{name} {sizes}: {entry['cells']} cells in {seconds:.1f} s; plain grid of {POINTS * len(SEEDS) * len(sizes)} "
+            f"{name} {sizes}: {entry['cells']} cells in {seconds:.1f} s; plain grid of "
+            f"{POINTS * len(SEEDS) * len(sizes)} "
             f"cells {grid:.0f} s (sampled); {entry['ratio']:.1f} times faster",
             flush=True,
         )
