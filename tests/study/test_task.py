@@ -3,11 +3,14 @@
 import pickle
 from functools import partial
 
+import pytest
 import torch
 
 from depthlr.data import load
+from depthlr.errors import DepthlrError
 from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
 from depthlr.study.description import Search
+from depthlr.training.cell import Cell
 from depthlr.training.serial import SerialRunner
 
 DIGITS = load("digits")
@@ -93,3 +96,29 @@ def test_a_real_sweep_of_small_models_runs_from_end_to_end(tmp_path):
     assert results.complete
     assert any(record.diverged for record in results.records)
     assert all(curve.optimum is not None for curve in results.curves)
+
+
+def test_a_users_own_model_data_and_loss_train(tmp_path, monkeypatch) -> None:
+    (tmp_path / "their_study.py").write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "def net(layers=2):\n"
+        "    return nn.Sequential(nn.Linear(4, 8), *(nn.Linear(8, 8) for _ in range(layers - 1)), nn.Linear(8, 1))\n"
+        "def loader():\n"
+        "    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))\n"
+        "    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True)), 16)\n"
+        "def squared(output, target):\n    return (output - target).square().mean()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    study = Study(
+        "own",
+        Models("their_study:net", "layers", (2, 3)),
+        Training(steps=30, batch=16, loss="their_study:squared"),
+        data=Data("their_study:loader"),
+        search=Search(points=5, seeds=(0,)),
+    )
+    task = task_at(study, 2, load(study.data.name))
+    ((_, outcome),) = SerialRunner(task).train([Cell(2, 0, 0.03)])
+    assert outcome.losses[-5:].mean() < 0.5 * outcome.losses[0]
+    with pytest.raises(DepthlrError, match=r"training\.loss"):
+        Training(steps=1, loss="square")

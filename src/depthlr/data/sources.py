@@ -13,9 +13,11 @@ from depthlr.data.cifar_layout import CIFAR10, CIFAR100, Layout
 from depthlr.data.digits import digit_set
 from depthlr.data.examples import Examples
 from depthlr.data.images import load_images
+from depthlr.data.own import load_own
 from depthlr.data.text import load_text
 from depthlr.data.wav import load_wav
 from depthlr.errors import DepthlrError
+from depthlr.python_name import is_python_name
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ SOURCES: dict[str, Source] = {
 def load(name: str, folder: Path | str | None = None, **options: int | str | Path) -> Examples:
     """A data set, verified; options go by name or in the name: `load("images?size=32", folder)`."""
     name, written = parse_name(name)
+    if is_python_name(name):
+        return load_own(name, {**written, **options} | ({} if folder is None else {"folder": str(folder)}))
     source = source_of(name)
     given = {**written, **options}
     for key in given:
@@ -58,8 +62,13 @@ def load(name: str, folder: Path | str | None = None, **options: int | str | Pat
 
 
 def source_of(name: str) -> Source:
+    if is_python_name(name):
+        return Source(lambda folder: load_own(name, {}))
     if name not in SOURCES:
-        raise DepthlrError(f"There is no data set {name!r}: choose from {', '.join(SOURCES)}.")
+        raise DepthlrError(
+            f"There is no data set {name!r}: choose from {', '.join(SOURCES)}, or name your own as "
+            "package.module:callable."
+        )
     return SOURCES[name]
 
 

@@ -8,10 +8,10 @@ from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
 from depthlr.models.value import Value, format_value, parse_value, split_unquoted
 from depthlr.models.zoo import ZOO
+from depthlr.python_name import is_python_name
 
 PREFIXES: dict[str, str] = {"zoo": "", "timm": "timm/", "hf": "hf/", "python": ""}
 NAME = re.compile(r"[\w.-]+")
-CALLABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def check_zoo(spec: ModelSpec) -> None:
 
 
 def _family_and_name(path: str) -> tuple[str, str]:
-    if CALLABLE.fullmatch(path):
+    if is_python_name(path):
         return "python", path
     family, slash, name = path.partition("/")
     if not slash:

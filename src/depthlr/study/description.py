@@ -14,6 +14,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.grid import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
+from depthlr.python_name import is_python_name
 from depthlr.study import check
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
@@ -24,6 +25,7 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 METRICS = ("budget", "last_epoch")
 VARIANCES = ("gating", "he")
 BRANCH_SCALES = ("auto", "last", "each", "none")
+LOSS = "cross_entropy"
 SEARCHES = ("grid", "adaptive")
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
 
@@ -87,8 +89,11 @@ class Training:
     metric: str = "budget"  # mean loss of every step, or of the last epoch's
     variance: str = "gating"
     branch_scale: str = "auto"
+    loss: str = LOSS  # or a function of the user's own, package.module:name, of output and target
 
     def __post_init__(self) -> None:
+        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
+            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
         check.one_of("training.optimizer", self.optimizer, OPTIMIZERS)
         check.one_of("training.schedule", self.schedule, SCHEDULES)
         check.one_of("training.precision", self.precision, PRECISIONS)

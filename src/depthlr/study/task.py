@@ -10,8 +10,9 @@ from depthlr.data.order import steps_per_epoch
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, Variance, apply_plan, init_plan
 from depthlr.models.build import build
-from depthlr.study.description import Study
-from depthlr.training.task import Task
+from depthlr.python_name import python_callable
+from depthlr.study.description import LOSS, Study
+from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.task import Training as Budget
 
 
@@ -39,7 +40,8 @@ def task_at(study: Study, size: int, examples: Examples) -> Task:
             torch.manual_seed(seed)
             return fresh()
 
-    return Task(fresh, initialise, examples, budget(study, examples), limit=study.data.limit)
+    loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
+    return Task(fresh, initialise, examples, budget(study, examples), loss_fn, limit=study.data.limit)
 
 
 def budget(study: Study, examples: Examples) -> Budget:
