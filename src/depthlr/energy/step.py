@@ -22,6 +22,8 @@ Factory = Callable[[list[nn.Parameter]], Optimizers]
 
 def muon(parameters: Iterable[nn.Parameter], lr: float = 1e-3) -> list[Optimizer]:
     """Muon on 2-D weights, AdamW on the rest."""
+    if not hasattr(torch.optim, "Muon"):
+        raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
     everything = list(parameters)
     matrices = [p for p in everything if p.dim() == 2]
     rest = [p for p in everything if p.dim() != 2]

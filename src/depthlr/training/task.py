@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -40,6 +41,8 @@ class Training:
         ):
             if value not in known:
                 raise DepthlrError(f"{name} = {value!r} is unknown: choose one of {', '.join(known)}.")
+        if self.optimizer == "muon" and not hasattr(torch.optim, "Muon"):
+            raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
         if self.steps < 1 or self.batch < 1:
             raise DepthlrError(f"steps = {self.steps} and batch = {self.batch}: both must be at least 1.")
 
