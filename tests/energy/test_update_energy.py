@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -296,6 +297,76 @@ def test_aggregators_and_relative_energy() -> None:
     assert found.aggregate(relative=True) == pytest.approx(sum(relative) / len(relative))
     with pytest.raises(DepthlrError, match="unknown aggregator"):
         found.aggregate("median")
+
+
+def test_one_hot_tokens_are_measured_as_they_are_counted() -> None:
+    class OneHot(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 3)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.b(torch.tanh(self.a(F.one_hot(ids, 8).float())))
+
+    found = update_energy(OneHot(), (torch.arange(6), Y), F.cross_entropy)
+    assert [u.energy > 0 for u in found.units] == [True, True]
+
+
+def test_a_tuple_is_one_batch_with_several_inputs_and_a_list_is_several_batches() -> None:
+    class Sum(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(16, 4), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return self.b(torch.tanh(self.a((x + y).flatten(1))))
+
+    def loss(output: Tensor, target: tuple[Tensor, Tensor]) -> Tensor:
+        return F.cross_entropy(output, target[0]) + output.mul(target[1]).mean()
+
+    found = update_energy(Sum(), ((X, X), (Y, torch.ones(6, 3))), loss)
+    assert found.mean > 0
+
+
+def test_a_head_that_cannot_move_the_units_is_printed_all_the_same() -> None:
+    model = resnet()
+    nn.init.zeros_(model.head.weight)
+    found = update_energy(model, (X, Y), F.cross_entropy)
+    assert "no unit before the head moves" in str(found)
+
+
+def test_reentrant_checkpoints_are_refused_and_the_others_measured() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    class Saving(nn.Module):
+        def __init__(self, reentrant: bool) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(16, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+            self.reentrant = reentrant
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.a(x.flatten(1))
+            return self.c(torch.tanh(checkpoint(self.b, torch.tanh(z), use_reentrant=self.reentrant)))
+
+    torch.manual_seed(0)
+    assert update_energy(Saving(False), (X, Y), F.cross_entropy).mean > 0
+    with pytest.raises(DepthlrError, match="use_reentrant=False"):
+        update_energy(Saving(True), (X, Y), F.cross_entropy)
+
+
+def test_numpys_random_state_is_fixed_and_put_back() -> None:
+    class Dropping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(16, 8), nn.Linear(8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(torch.tanh(self.a(x.flatten(1))) * float(np.random.rand()))  # noqa: NPY002
+
+    model = Dropping()
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    assert energies(model) == energies(model)
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
 
 def zero_gradient(output: Tensor, target: Tensor) -> Tensor:

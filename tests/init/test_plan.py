@@ -159,6 +159,99 @@ def test_residual_stacks_keep_their_size_with_the_scale_and_explode_without() ->
     assert sizes["none"] > 1e4
 
 
+class Around(nn.Module):
+    def __init__(self, function, **parts) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+def plan_of(model: nn.Module, example: torch.Tensor) -> dict[str, tuple[str, float]]:
+    return {p.name: (p.become, p.std) for p in init_plan(model, example)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "product"),
+    [
+        ((8, 256), lambda s, x: torch.einsum("bd,od->bo", x, s.w)),
+        ((256, 2, 4), lambda s, x: torch.einsum("bd,dhk->bhk", x, s.w).flatten(1)),
+        ((256, 8), lambda s, x: torch.einsum("do,bd->bo", s.w, x)),
+        ((8, 256), lambda s, x: torch.tensordot(x, s.w, dims=([1], [1]))),
+        ((256, 8), lambda s, x: x @ s.w),
+        ((8, 256), lambda s, x: F.linear(x, s.w)),
+    ],
+)
+def test_fan_in_is_what_the_product_contracts(shape, product) -> None:
+    model = Around(lambda s, x: s.head(product(s, x)), w=nn.Parameter(torch.randn(shape)), head=nn.Linear(8, 2))
+    assert plan_of(model, torch.randn(3, 256))["w"] == ("normal", pytest.approx(256**-0.5))
+
+
+def test_weights_made_of_several_parameters_are_kept() -> None:
+    normed = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+    model = nn.Sequential(normed, nn.Linear(4, 2))
+    found = plan_of(model, torch.randn(3, 4))
+    assert {v[0] for n, v in found.items() if "original" in n} == {"kept"}
+    lora = Around(
+        lambda s, x: s.head(F.linear(x, s.w + s.b @ s.a)),
+        w=nn.Parameter(torch.randn(4, 4)),
+        a=nn.Parameter(torch.randn(1, 4)),
+        b=nn.Parameter(torch.zeros(4, 1)),
+        head=nn.Linear(4, 2),
+    )
+    assert plan_of(lora, torch.randn(3, 4))["b"] == ("kept", 0.0)
+
+
+def test_norms_of_any_naming_become_one_and_zero() -> None:
+    class AnnotatedNorm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a_2, self.b_2 = nn.Parameter(torch.ones(4)), nn.Parameter(torch.zeros(4))
+
+        def forward(self, x):
+            return self.a_2 * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5) + self.b_2
+
+    class OnePlusNorm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(4))
+
+        def forward(self, x):
+            return F.layer_norm(x, (4,)) * (1 + self.weight)
+
+    class NormedLinear(nn.Linear):
+        def forward(self, x):
+            return super().forward(F.normalize(x, dim=-1))
+
+    model = nn.Sequential(nn.Linear(4, 4), AnnotatedNorm(), OnePlusNorm(), NormedLinear(4, 4), nn.Linear(4, 2))
+    found = plan_of(model, torch.randn(3, 4))
+    assert [found[n][0] for n in ("1.a_2", "1.b_2", "2.weight")] == ["ones", "zeros", "zeros"]
+    assert found["3.weight"] == ("normal", pytest.approx(0.5))
+
+
+def test_grouped_transposed_convolutions_and_attention_with_its_own_key_width() -> None:
+    model = nn.Sequential(nn.ConvTranspose2d(8, 8, 3, groups=8), nn.Conv2d(8, 2, 1))
+    assert plan_of(model, torch.randn(2, 8, 4, 4))["0.weight"] == ("normal", pytest.approx(1 / 3))
+    attention = Around(
+        lambda s, x: s.head(s.m(x[..., :16], x, x[..., :16])[0]),
+        m=nn.MultiheadAttention(16, 2, kdim=64, batch_first=True),
+        head=nn.Linear(16, 2),
+    )
+    found = plan_of(attention, torch.randn(2, 3, 64))
+    assert found["m.k_proj_weight"] == ("normal", pytest.approx(64**-0.5))
+    assert found["m.q_proj_weight"] == ("normal", pytest.approx(16**-0.5))
+
+
+def test_a_model_without_memory_cannot_be_initialised() -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    with pytest.raises(DepthlrError, match="meta device"):
+        init_(model, torch.randn(3, 4), seed=0)
+
+
 def test_bad_options_are_refused() -> None:
     model, example = build("mlp?layers=1&width=4&inputs=4")
     with pytest.raises(DepthlrError, match="gating"):

@@ -17,7 +17,7 @@ ZOO = {
     "cnn?layers=4&kernel=4&padding=zeros": (5, 4),
     "cnn1d?layers=3&inputs=2": (4, 3),
     "resnet?blocks=9": (11, 9),
-    "resnet?blocks=4&plain=3&batch_norm=true&dropout=0.1": (8, 4),
+    "resnet?blocks=4&plain=3&batch_norm=true&dropout=0.1": (8, 6),
     "resnet?blocks=4&branch_layers=2&activation_after=true": (6, 4),
     "vit?blocks=12": (26, 24),
     "vit?blocks=3&norm=pre&drop_path=0.2": (8, 6),

@@ -241,7 +241,7 @@ def test_structures_outside_the_law_are_flagged() -> None:
         last=nn.Linear(4, 4),
         head=nn.Linear(4, 2),
     )
-    assert "passes over 4 residual updates" in flags_of(trunk)
+    assert "passes over 4 layers or updates" in flags_of(trunk)
 
     def loop(self, x):
         for _ in range(3):
@@ -253,6 +253,107 @@ def test_structures_outside_the_law_are_flagged() -> None:
     )
     siamese = module(lambda s, x, y: s.h(s.a(x) * s.a(y)), a=nn.Linear(4, 4), h=nn.Linear(4, 2))
     assert "weight sharing: a.weight is used 2 times" in flags_of(siamese, (EXAMPLE, EXAMPLE))
+
+
+def test_other_inputs_that_join_the_signal_are_no_short_cut() -> None:
+    def stack(joined):
+        def forward(self, x, other):
+            for layer in self.layers:
+                x = joined(layer(x), other)
+            return self.head(x)
+
+        return module(forward, layers=nn.ModuleList(nn.Linear(4, 4) for _ in range(6)), head=nn.Linear(4, 2))
+
+    graph, mask = torch.randn(5, 5), torch.ones(5, 4)
+    assert effective_depth(stack(lambda z, a: torch.relu(a @ z)), (EXAMPLE, graph)).total == 7
+    assert effective_depth(stack(lambda z, m: z * m), (EXAMPLE, mask)).total == 7
+
+    def conditioned(self, x, c):
+        z = self.stem(x)
+        c = self.condition(c)
+        for block in self.blocks:
+            z = z + block(z * (1 + c))
+        return self.head(z * (1 + self.scale(c)) + self.shift(c))
+
+    parts = {n: nn.Linear(4, 4) for n in ("stem", "condition", "scale", "shift", "head")}
+    dit = module(conditioned, blocks=nn.ModuleList(nn.Linear(4, 4) for _ in range(6)), **parts)
+    assert effective_depth(dit, (EXAMPLE, EXAMPLE)).total == 8
+
+
+def test_updates_written_otherwise_count_too() -> None:
+    def forward(self, x):
+        for layer in (self.a, self.b):
+            x = torch.lerp(x, layer(x), 0.5)
+        return self.head(x)
+
+    model = module(forward, a=nn.Linear(4, 4), b=nn.Linear(4, 4), head=nn.Linear(4, 2))
+    assert effective_depth(model, EXAMPLE).residual == 2
+
+
+def test_a_skip_around_a_plain_trunk_is_flagged_and_a_concatenation_inside_a_branch_is_not() -> None:
+    trunk = nn.Sequential(*(nn.Linear(4, 4) for _ in range(9)))
+    assert "passes over 9 layers" in flags_of(module(lambda s, x: s.head(x - s.t(x)), t=trunk, head=nn.Linear(4, 2)))
+    inside = module(
+        lambda s, x: s.head(x + s.b(torch.cat([x, s.a(x)], 1))),
+        a=nn.Linear(4, 4),
+        b=nn.Linear(8, 4),
+        head=nn.Linear(4, 2),
+    )
+    assert flags_of(inside) == ""
+
+
+class Caching(nn.Module):
+    """Fills a cache, replaces a buffer and counts its calls, as real models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.cache, self.calls, self.seen = None, 0, {}
+        self.register_buffer("queue", torch.zeros(1, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.cache is None:
+            self.cache = torch.ones(4)
+        self.calls += 1
+        self.seen["x"] = x
+        self.queue = torch.cat([self.queue, x])
+        return self.head(self.layer(x) * self.cache)
+
+
+def test_what_a_forward_pass_writes_into_its_modules_is_undone() -> None:
+    from depthlr.energy import update_energy
+
+    model = Caching()
+    queue = model.queue
+    effective_depth(model, EXAMPLE)
+    update_energy(model, (EXAMPLE, torch.zeros(5, dtype=torch.int64)), F.cross_entropy)
+    assert model.cache is None
+    assert (model.calls, model.seen) == (0, {})
+    assert model.queue is queue
+    assert type(model(EXAMPLE)) is Tensor
+
+
+def test_class_names_with_norm_in_them_do_not_move_a_units_state() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.tanh(self.layer(F.layer_norm(x, (4,))))
+
+    class PreNormBlock(Block):
+        pass
+
+    for kind in (Block, PreNormBlock):
+        model = nn.Sequential(nn.Linear(4, 4), kind(), kind(), nn.Linear(4, 2))
+        assert all(u.state == u.node for u in effective_depth(model, EXAMPLE).units)
+
+
+def test_units_must_be_classes_or_a_number() -> None:
+    for bad in (Update, "Update", True, [3]):
+        with pytest.raises(DepthlrError, match="list of module classes"):
+            effective_depth(residual(), EXAMPLE, units=bad)
 
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:

@@ -78,6 +78,29 @@ def test_rules_of_adam_depend_on_the_optimizer() -> None:
     assert transfer_rate(0.1, 4, 16, rule="completep", family="adam").rate == pytest.approx(0.1)
 
 
+def test_the_family_is_seen_in_whatever_makes_the_optimizer() -> None:
+    for given in (lambda p: torch.optim.AdamW(p), torch.optim.AdamW(nn.Linear(2, 2).parameters()), "muon"):
+        assert transfer_rate(0.1, 4, 16, rule="depth-mup", optimizer=given).rate == pytest.approx(0.05)
+    assert transfer_rate(0.1, 4, 16, rule="depth-mup", optimizer=lambda p: torch.optim.SGD(p)).rate == pytest.approx(
+        0.1
+    )
+
+    class Own(torch.optim.Optimizer):
+        def __init__(self, parameters) -> None:
+            super().__init__(parameters, {"lr": 1.0})
+
+    with pytest.raises(DepthlrError, match="family="):
+        transfer_rate(0.1, 4, 16, rule="depth-mup", optimizer=Own)
+    assert transfer_rate(0.1, 4, 16, optimizer=Own).rate == transfer_rate(0.1, 4, 16).rate
+    with pytest.raises(DepthlrError, match="unknown optimizer"):
+        transfer_rate(0.1, 4, 16, rule="depth-mup", optimizer="sdg")
+
+
+def test_rules_over_residual_updates_count_those_alone() -> None:
+    carried = transfer_rate(0.1, resnet(4), resnet(8), X, rule="depth-mup", optimizer="adam")
+    assert carried.factor == pytest.approx(2**-0.5)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -85,6 +108,8 @@ def test_rules_of_adam_depend_on_the_optimizer() -> None:
         (lambda: transfer_rate(-0.1, 4, 6), "rate must be"),
         (lambda: transfer_rate(float("nan"), 4, 6), "rate must be"),
         (lambda: transfer_rate(0.1, 0, 6), "above 0"),
+        (lambda: transfer_rate("0.1", 4, 6), "rate must be"),
+        (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),
         (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "needs two models"),

@@ -70,10 +70,10 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
 
 def _read(file: str) -> tuple[list[float], list[float]]:
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DepthlrError(f"{file} cannot be read ({error}): name a CSV file with columns depth and rate.") from error
-    rows = list(csv.DictReader(text.splitlines()))
+    rows = list(csv.DictReader(text.splitlines(), skipinitialspace=True))
     if not rows or not {"depth", "rate"} <= set(rows[0]):
         raise DepthlrError(f"{file} needs a header line with the columns depth and rate, and a row an optimum.")
     try:

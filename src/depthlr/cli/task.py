@@ -39,6 +39,8 @@ def task(spec: str, data: Data, size: int, *, input: str | None = None, own_init
     """A model on `size` examples; with `own_init` it keeps the initialisation its builder gave it."""
     if size < 1:
         raise DepthlrError(f"A batch of {size} examples has no gradient: choose at least 1.")
+    if data is Data.digits and input is not None:
+        raise DepthlrError("--input and --data digits contradict each other: the digits are 1x8x8.")
     if data is Data.digits:
         images, labels = digits_batch(size, seed)
         model, _ = build(spec, input="1x8x8")
@@ -86,6 +88,11 @@ def _random_batch(model: nn.Module, example: Any, size: int, seed: int) -> tuple
         raise cannot_run(error) from error
     finally:
         model.train(training)
+    if logits.dim() > 3 or logits.shape[-1] < 2:
+        raise DepthlrError(
+            f"the readout has shape {tuple(logits.shape)}: measuring takes class scores, (batch, classes) or (batch, "
+            "tokens, classes) with two classes or more; from Python, update_energy takes any loss."
+        )
     if logits.dim() < 2:
         raise DepthlrError(
             f"the readout has shape {tuple(logits.shape)}: measuring needs class scores along a last dimension; from "

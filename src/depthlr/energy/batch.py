@@ -41,14 +41,15 @@ def _is_pair(value: Any) -> bool:
         return False
     inputs, target = value
     if isinstance(inputs, tuple | list):
-        # Two pairs make a sequence of batches; a tuple of inputs has a target beside it that is no tuple.
-        return not isinstance(target, tuple | list) and all(isinstance(i, Tensor) for i in inputs)
+        # A list of two pairs is a sequence of batches; a tuple is one batch with several inputs.
+        return isinstance(value, tuple) and all(isinstance(i, Tensor) for i in inputs)
     return isinstance(inputs, Tensor) or (isinstance(inputs, Mapping) and not isinstance(target, Mapping))
 
 
 def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
     """A batch as the model's arguments and the loss's target, on the model's device."""
-    moved = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.to(device), batch)
+    plain = dict(batch) if isinstance(batch, Mapping) else batch  # tokenizers return mappings of their own
+    moved = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.to(device), plain)
     if isinstance(moved, Mapping):
         return arguments_of(moved), moved
     return arguments_of(moved[0]), moved[1]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import AGGREGATORS
+from depthlr.law.html import html_table
 from depthlr.trace.units import Unit
 
 
@@ -60,5 +61,10 @@ class Energy:
             f"{i:>4}  {u.unit.kind:<8}  {u.energy:>10.3e}  {u.unit.branch or u.unit.path}"
             for i, u in enumerate(self.units, 1)
         ]
-        top = f"mean energy {self.mean:.3e}, readout energy {self.readout:.3e}; mean energy 1 at rate {self.rate:.3e}"
+        rate = f"mean energy 1 at rate {self.rate:.3e}" if self.mean > 0 else "no unit before the head moves"
+        top = f"mean energy {self.mean:.3e}, readout energy {self.readout:.3e}; {rate}"
         return "\n".join([top, *rows])
+
+    def _repr_html_(self) -> str:
+        rows = [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
+        return html_table(str(self).partition("\n")[0], ("unit", "kind", "energy at rate 1", "last weight"), rows)

@@ -21,8 +21,8 @@ from depthlr.energy.batch import LossFn, batches_of, split
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
-from depthlr.trace.depth import Depth, Units, depth_of
-from depthlr.trace.graph import Graph
+from depthlr.trace.depth import Depth, Units, check_units, depth_of
+from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.record import CallObserver, Recorder, readout_of
 from depthlr.trace.run import Arguments, cannot_run, check_runnable, eager, untouched
 from depthlr.trace.unwrap import is_sharded, unwrap
@@ -50,6 +50,7 @@ def update_energy(
     check_runnable(model)
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
+    check_units(units)
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
@@ -99,26 +100,48 @@ def _backward(
 ) -> tuple[Graph, dict[str, Tensor], Tensor]:
     """The graph of the forward pass, and the gradient of the loss; `.grad` is not touched."""
     leaves = {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
-    recorder = Recorder(model, leaves, allow_recurrence=recurrent)
-    recorder.feed(arguments)
+    for integers_are_signal in (False, True):  # as in counting: one-hot tokens and byte images start as integers
+        recorder = Recorder(model, leaves, allow_recurrence=recurrent, integers_are_signal=integers_are_signal)
+        recorder.feed(arguments)
+        with torch.enable_grad():
+            try:
+                with recorder:
+                    output = functional_call(model, leaves, *arguments)
+                recorder.close(output)
+            except DepthlrError:
+                raise
+            except Exception as error:
+                raise cannot_run(error) from error
+        if recorder.graph.readout != ROOT:
+            break
     with torch.enable_grad():
         try:
-            with recorder:
-                output = functional_call(model, leaves, *arguments)
-            recorder.close(output)
-        except DepthlrError:
-            raise
+            loss = loss_fn(output, target)
         except Exception as error:
-            raise cannot_run(error) from error
-        loss = loss_fn(output, target)
+            raise DepthlrError(f"loss_fn failed on the model's output ({type(error).__name__}: {error}).") from error
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
     moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
     if not loss.requires_grad:
         raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
+    if _has_reentrant_checkpoint(loss):
+        raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
     gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
     return recorder.graph, gradients, loss.detach()
+
+
+def _has_reentrant_checkpoint(loss: Tensor) -> bool:
+    seen, pending = set(), [loss.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "CheckpointFunctionBackward":
+            return True
+        seen.add(node)
+        pending.extend(following for following, _ in node.next_functions)
+    return False
 
 
 def _check_step(loss: Tensor, gradients: dict[str, Tensor]) -> None:

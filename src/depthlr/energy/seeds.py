@@ -49,6 +49,8 @@ class EnergyOverSeeds:
     @property
     def rate(self) -> float:
         """Rate at which the median over initialisations of the mean energy is 1."""
+        if self.mean_energy.median <= 0:
+            raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
         return float(self.mean_energy.median**-0.5)
 
     @property

@@ -24,6 +24,7 @@ from depthlr.trace.unwrap import clean_path, unwrap
 
 Variance = Literal["gating", "he"]
 BranchScale = Literal["auto", "last", "each", "none"]
+SHIFTS = ("bias", "beta", "shift", "b_2")  # what norms call the parameter they add
 TOKEN_STD = 0.02  # positional embeddings and class tokens: small truncated normal
 
 
@@ -51,7 +52,8 @@ def init_plan(
     graph = trace(model, example)
     far = distances(graph)
     units = units_of(graph, far)
-    stds = _weight_stds(graph, units, variance)
+    sizes = {clean_path(n): p.shape[-1] for n, p in unwrap(model).named_parameters() if p.dim() > 1}
+    stds = _weight_stds(graph, units, variance, sizes)
     scaled = _branch_weights(graph, far, units, branch_scale)
     blocks = sum(u.kind == "residual" for u in units)
     normed = _norm_parameters(unwrap(model))
@@ -59,7 +61,7 @@ def init_plan(
     plan = []
     for name, parameter in unwrap(model).named_parameters():
         path = clean_path(name)
-        if path in normed:
+        if path in normed and path not in stds:
             plan.append(ParameterInit(name, normed[path]))
         elif path in stds:
             std = stds[path] * (blocks**-0.5 if path in scaled else 1.0)
@@ -101,6 +103,8 @@ def init_(
     branch_scale: BranchScale = "auto",
 ) -> nn.Module:
     """Initialise `model` in place so that depth is stable, and return it. `seed=None` draws from torch's own state."""
+    if any(p.is_meta for p in model.parameters()):
+        raise DepthlrError("the model's weights are on the meta device: give it memory first, by model.to_empty(...).")
     plan = init_plan(model, example, variance=variance, branch_scale=branch_scale)
     generator = None
     if seed is not None:
@@ -109,17 +113,19 @@ def init_(
     return model
 
 
-def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance) -> dict[str, float]:
+def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, sizes: dict[str, int]) -> dict[str, float]:
     """Standard deviation 1/sqrt(q fan_in) of every weight that multiplies the signal."""
     head = units[-1].node if units[-1].role == "head" else None
     stds: dict[str, float] = {}
     for index, node in enumerate(graph.nodes):
-        if not (node.weighted and node.fan_in):
-            continue
+        if not (node.weighted and node.fan_in) or node.composed:
+            continue  # how several parameters share one weight's variance is their maker's choice
         q = 1.0 if index == head else _feeding_factor(graph, index, variance)
-        std = (q * node.fan_in) ** -0.5
         for name in node.weights:
             if not name.endswith("bias"):
+                # Attention with widths of its own for keys and values holds three matrices in one call.
+                own = node.name == "multi_head_attention_forward" and name in sizes
+                std = (q * (sizes[name] if own else node.fan_in)) ** -0.5
                 stds[name] = min(std, stds.get(name, std))  # a tied embedding takes the head's smaller variance
     return stds
 
@@ -182,9 +188,18 @@ def _norm_parameters(model: nn.Module) -> dict[str, str]:
     found = {}
     for path, module in model.named_modules():
         if "Norm" in type(module).__name__:
-            for name, _ in module.named_parameters(recurse=False):
-                found[clean_path(f"{path}.{name}" if path else name)] = "zeros" if "bias" in name else "ones"
+            for name, parameter in module.named_parameters(recurse=False):
+                found[clean_path(f"{path}.{name}" if path else name)] = _norm_constant(name, parameter)
     return found
+
+
+def _norm_constant(name: str, parameter: Tensor) -> str:
+    """Ones for a scale and zeros for a shift; a fresh norm knows best (some store their scale as 1 + w)."""
+    if any(word in name for word in SHIFTS):
+        return "zeros"
+    if not parameter.is_meta and bool((parameter == 0).all()):
+        return "zeros"
+    return "ones"
 
 
 def _tokens(graph: Graph) -> set[str]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import finite, positive
+from depthlr.law.html import html_table
 
 _SAME = 1e-9  # optima this close in decades are one grid point, written down with different rounding
 
@@ -74,6 +75,10 @@ class Fit:
             else "no interval: add seeds or depths"
         )
         return f"slope {self.slope:.2f}{error} ({span}), R² {self.r2:.2f}, {self.depths} depths"
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{p.depth:g}", f"{10**p.log10_rate:.3g}", f"{p.sd or 0:.3f}", p.observations) for p in self.points]
+        return html_table(str(self), ("depth", "rate", "sd (decades)", "seeds"), rows)
 
 
 def fit_power_law(

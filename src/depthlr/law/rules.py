@@ -33,6 +33,7 @@ class Rule:
     assumes: str
     exponent_sgd: float | None
     exponent_adam: float | None
+    over_updates: bool = False  # its authors' depth is the number of residual updates, without stem and head
     counts_paths: bool = False  # True: no power of the depth; `pathsum_transfer` takes the counts of units instead
 
     def exponent(self, family: Family) -> float | None:
@@ -78,6 +79,7 @@ RULES: dict[str, Rule] = {
         ),
         exponent_sgd=0.0,
         exponent_adam=-0.5,
+        over_updates=True,
     ),
     "completep": Rule(
         name="completep",
@@ -88,6 +90,7 @@ RULES: dict[str, Rule] = {
         ),
         exponent_sgd=None,
         exponent_adam=0.0,
+        over_updates=True,
     ),
     "u-mup": Rule(
         name="u-mup",
@@ -98,6 +101,7 @@ RULES: dict[str, Rule] = {
         ),
         exponent_sgd=-0.5,
         exponent_adam=-0.5,
+        over_updates=True,
     ),
     "pathsum": Rule(
         name="pathsum",

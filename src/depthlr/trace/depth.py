@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from depthlr.errors import DepthlrError
+from depthlr.law.html import html_table
 from depthlr.trace.distance import distances
 from depthlr.trace.graph import Graph
 from depthlr.trace.run import trace
@@ -49,6 +50,11 @@ class Depth:
         rows = [f"{i:>4}  {u.kind:<8}  {u.role:<4}  {u.width:>6}  {_place(u)}" for i, u in enumerate(self.units, 1)]
         return "\n".join([head, *rows, *(f"note: {flag}" for flag in self.flags)])
 
+    def _repr_html_(self) -> str:
+        rows = [(i, u.kind, u.role, u.width, _place(u)) for i, u in enumerate(self.units, 1)]
+        head = str(self).partition("\n")[0]
+        return html_table(head, ("unit", "kind", "role", "width", "module"), rows, self.flags)
+
 
 def _place(unit: Unit) -> str:
     return unit.path if unit.branch == unit.path or not unit.branch else f"{unit.path or '.'} <- {unit.branch}"
@@ -59,22 +65,32 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
 
     `units=[Block]` makes every call of these classes one unit; a number is taken as the total.
     """
+    check_units(units)
     if isinstance(units, int):
-        if units < 1:
-            raise DepthlrError(f"units={units}: a model has at least one unit.")
         return Depth(units, units)
     graph = trace(model, example, allow_recurrence=units is not None)
     return depth_of(graph, units)
+
+
+def check_units(units: Any) -> None:
+    """Units are a number, a sequence of module classes, or nothing."""
+    if isinstance(units, int) and not isinstance(units, bool):
+        if units < 1:
+            raise DepthlrError(f"units={units}: a model has at least one unit.")
+        return
+    classes = isinstance(units, Sequence) and not isinstance(units, str)
+    if units is not None and not (classes and all(isinstance(c, type) for c in units)):
+        raise DepthlrError(f"units={units!r}: give a list of module classes, such as [Block], or the number of units.")
 
 
 def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> Depth:
     """The depth of an already recorded run."""
     blocks: frozenset[int] = frozenset()
     if units is not None:
-        names = {c.__name__ if isinstance(c, type) else str(c) for c in units}
-        blocks = frozenset(i for i, call in enumerate(graph.calls) if call.kind in names)
+        blocks = frozenset(i for i, call in enumerate(graph.calls) if isinstance(call.module, tuple(units)))
         if not blocks:
-            raise DepthlrError(f"units={sorted(names)}: no module of such a class ran; there are {_kinds(graph)}.")
+            names = ", ".join(c.__name__ for c in units)
+            raise DepthlrError(f"units=[{names}]: no module of such a class ran; there are {_kinds(graph)}.")
     far = distances(graph, blocks)
     found = units_of(graph, far)
     if not found:

@@ -12,12 +12,15 @@ embeddings and normalisations written out by hand add values that no weight sepa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 
 from depthlr.trace import operations as ops
 from depthlr.trace.graph import ROOT, Graph
+
+LONGEST_BRANCH = 6  # weighted layers in a row that still count as the inside of one residual branch
 
 
 class Dominators:
@@ -61,7 +64,7 @@ class Distances:
     units: list[int]  # effective depth up to here
     back: list[int]  # the node before it on the minimal path; for an update, the value it updates
     kind: list[str]  # "plain", "residual" or "" where the node is no unit of its own
-    skipped: list[int]  # residual updates that a residual update's branch contains itself
+    skipped: list[int]  # updates or layers that a residual update's skip passes over, where they are too many
 
 
 def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
@@ -69,10 +72,18 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
     tree = Dominators()
     units, back, kind, skipped = [0], [ROOT], [""], [0]
     residuals = [0]  # residual updates on the minimal path
+    reached = [1]  # which of the model's inputs a node depends on, as bits
+    lead = [1]  # the bit of the input at which its minimal path begins
     inside = _enclosing(graph, blocks)
     for index, node in enumerate(graph.nodes[1:], 1):
-        inputs = node.inputs or (ROOT,)
-        tree.add(inputs)
+        everything = node.inputs or (ROOT,)
+        tree.add(everything)
+        # The deepest value is the signal; what does not even depend on its input (a mask, a graph, a condition that
+        # scales the last layer) only joins it, and offers no shorter path.
+        deepest = max(everything, key=lambda i: units[i])
+        inputs = [i for i in everything if i == deepest or reached[i] & lead[deepest]]
+        if node.name in ops.ADDITIONS and _stream(graph, everything) is not None:
+            inputs = list(everything)  # a branch that has joined something deeper still updates the stream it left
         nearest = min(inputs, key=lambda i: units[i])
         here, step, what, over = units[nearest], nearest, "", 0
         block = inside[node.scope]
@@ -90,6 +101,11 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
                 # Equally long weighted branches are one plain layer in parallel parts, not an update of a stream.
                 what = "residual" if min(shortest) == 0 or len(set(shortest)) > 1 else "plain"
                 over = max(residuals[i] for i in inputs) - residuals[origin]
+                if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
+                    over = max(over, max(shortest))
+        bits = 1 << index if node.name == "input" else 0
+        reached.append(bits or _union(reached[i] for i in everything))
+        lead.append(bits or lead[step] or lead[deepest])
         units.append(here)
         back.append(step)
         kind.append(what)
@@ -98,11 +114,21 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
     return Distances(units, back, kind, skipped)
 
 
+def _union(bits: Iterable[int]) -> int:
+    return reduce(or_, bits, 0)
+
+
 def _updated(graph: Graph, tree: Dominators, inputs: Sequence[int]) -> int:
     """The value that an addition updates."""
-    stream = min(inputs)
-    between = weighted_between(graph, stream, inputs)
-    return stream if all(i in between for i in inputs) else tree.common(inputs)
+    stream = _stream(graph, inputs)
+    return tree.common(inputs) if stream is None else stream
+
+
+def _stream(graph: Graph, inputs: Sequence[int]) -> int | None:
+    """The one among these values from which all others come."""
+    first = min(inputs)
+    between = weighted_between(graph, first, inputs)
+    return first if len(inputs) > 1 and all(i in between for i in inputs) else None
 
 
 def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-ROOT = 0  # node 0 stands for the model's inputs
+ROOT = 0  # node 0 stands before the model's inputs, which follow it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Node:
     scope: int = 0  # innermost module call it ran in
     width: int = 0  # features of a weighted operation's result
     fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
+    composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
     call: int = 0  # which torch function of the run it was; 0 for kernels that torch functions cannot see
 

@@ -19,9 +19,10 @@ ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_for
 # A residual update adds two values that both depend on the input.
 ADDITIONS = frozenset(
     {"add", "__add__", "__radd__", "__iadd__", "add_", "sub", "__sub__", "__rsub__", "__isub__", "sub_", "subtract",
-     "addcmul", "addcmul_", "rsub"}
+     "addcmul", "addcmul_", "rsub", "lerp", "lerp_", "addcdiv", "addcdiv_", "index_add", "index_add_", "scatter_add",
+     "scatter_add_"}
 )  # fmt: skip
-CONCATENATIONS = frozenset({"cat", "concat", "concatenate", "hstack", "dstack", "column_stack"})
+CONCATENATIONS = frozenset({"cat", "stack", "vstack", "concat", "concatenate", "hstack", "dstack", "column_stack"})
 
 # Results that depend on a tensor's shape, type or device, but not on its values.
 SHAPE_ONLY = frozenset(

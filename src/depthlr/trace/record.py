@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
+from depthlr.trace.fan_in import fan_in
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
 from depthlr.trace.unwrap import clean_path
 
@@ -104,7 +105,9 @@ class Recorder(TorchFunctionMode):
     def feed(self, inputs: Any) -> None:
         """Declare the model's inputs: the root of the graph."""
         for tensor in tensors_in(inputs):
-            self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, ROOT)
+            # Each input is a node of its own: what only a mask or a condition reaches is no short cut for the signal.
+            self._add(Node("input", (ROOT,)), [])
+            self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
     def close(self, output: Any) -> Tensor:
         """Declare the model's output; returns the readout."""
@@ -188,7 +191,8 @@ class Recorder(TorchFunctionMode):
         lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
         if (sources or lookup) and name not in ops.SHAPE_ONLY:
             node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
-            node.fan_in = 1 if lookup else _fan_in(name, args, operands) if weights else 0
+            node.fan_in = 1 if lookup else fan_in(name, args, kwargs, operands) if weights else 0
+            node.composed = any(len(self._tags[id(t)][1]) > 1 for t in operands)
             self._record(node, func, args, kwargs, outputs)
             return result
         role: Role = Role.constant
@@ -234,26 +238,6 @@ class Recorder(TorchFunctionMode):
         self.graph.nodes.append(node)
         for tensor in outputs:
             self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
-
-
-def _fan_in(name: str, args: tuple[Any, ...], operands: list[Tensor]) -> int:
-    """Inputs to one feature where a call multiplies the signal by a parameter; 0 where it does not."""
-    if name in ops.RECURRENT_CELLS or name in ops.RECURRENT:
-        return int(operands[0].shape[-1])
-    if name in ops.MATRIX_WITH_BIAS:
-        operands = [t for t in operands if t.dim() > 1]  # a bias is added, not multiplied
-    elif name not in ops.MATRIX_PRODUCTS:
-        return 0
-    if not operands:
-        return 0
-    weight = operands[0]
-    if name in ops.TRANSPOSED_CONVOLUTIONS:
-        return weight.numel() // weight.shape[1]
-    if name in ops.OUTPUT_FIRST:
-        return weight.numel() // weight.shape[0]
-    factors = [t for t in tensors_in(args) if t.dim() > 1 or name in ops.MATRIX_PRODUCTS]
-    right = len(factors) < 2 or factors[-1] is weight
-    return int(weight.shape[-2] if right and weight.dim() > 1 else weight.shape[-1])
 
 
 class CallObserver(TorchFunctionMode):

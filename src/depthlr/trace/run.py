@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import random
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -89,7 +91,7 @@ def cannot_run(error: Exception) -> DepthlrError:
 
 
 def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with FakeTensorMode(allow_non_fake_inputs=True), eager(), quiet(), torch.no_grad():
+    with _attributes_kept(model), FakeTensorMode(allow_non_fake_inputs=True), eager(), quiet(), torch.no_grad():
 
         def shadow(tensor: Tensor) -> Tensor:
             device = torch.device("cpu") if tensor.is_meta else tensor.device
@@ -143,19 +145,37 @@ def eager() -> Iterator[None]:
 
 @contextlib.contextmanager
 def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
-    """Run a model and put back what running it changes: buffers and random states. `seed` fixes the latter inside."""
-    buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
+    """Run a model and put back what running it changes: attributes, buffers, random states. `seed` fixes the latter."""
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    python_state = random.getstate()
-    with torch.random.fork_rng(devices=sorted(devices, key=str)):
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=sorted(devices, key=str)), _attributes_kept(model):
         if seed is not None:
             torch.manual_seed(seed)
             random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 (models draw from the global state)
         try:
             yield
         finally:
-            random.setstate(python_state)
-            with torch.no_grad():
-                for name, buffer in model.named_buffers():
-                    if name in buffers:
-                        buffer.copy_(buffers[name])
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def _attributes_kept(model: nn.Module) -> Iterator[None]:
+    """Undo what a forward pass writes into its modules: caches it fills, counters, buffers it replaces or updates."""
+    before = []
+    for module in model.modules():
+        own = {n: copy.copy(v) if isinstance(v, dict | list | set) else v for n, v in vars(module).items()}
+        values = {n: b.detach().clone() for n, b in module._buffers.items() if b is not None and not b.is_meta}
+        before.append((module, own, values))
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, own, values in before:
+                module.__dict__.clear()
+                module.__dict__.update(own)
+                for name, value in values.items():
+                    buffer = module._buffers[name]
+                    if buffer is not None:
+                        buffer.copy_(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from depthlr.trace import operations as ops
 from depthlr.trace.distance import Distances
-from depthlr.trace.graph import Graph
+from depthlr.trace.graph import ROOT, Graph
 
 
 def scope_flags(graph: Graph, far: Distances) -> tuple[str, ...]:
@@ -14,12 +14,15 @@ def scope_flags(graph: Graph, far: Distances) -> tuple[str, ...]:
 
 
 def _concatenation(graph: Graph, far: Distances) -> str | None:
-    for index, node in enumerate(graph.nodes):
+    index = graph.readout
+    while index != ROOT:
+        node = graph.nodes[index]
         if node.name in ops.CONCATENATIONS and len({far.units[i] for i in node.inputs}) > 1:
             return (
                 f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
                 "layers it skips, so the count is low; pass units= to count your own blocks."
             )
+        index = far.back[index]
     return None
 
 
@@ -29,7 +32,7 @@ def _long_skip(graph: Graph, far: Distances) -> str | None:
         return None
     where = graph.path(far.skipped.index(skipped)) or "the top level"
     return (
-        f"long skip at {where}: one addition passes over {skipped} residual updates and counts as a single unit; "
+        f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "
         "pass units= to count what it skips."
     )
 

@@ -50,14 +50,15 @@ def _walk_back(node: int, far: Distances) -> list[int]:
 
 
 def _with_roles(units: list[Unit]) -> tuple[Unit, ...]:
-    """Stem and head are the plain layers before the first and after the last residual update; in a model without any,
-    the last layer alone is the head: its first layer is one like the others."""
-    residual = [i for i, u in enumerate(units) if u.kind == "residual"]
-    if residual:
-        first, last = residual[0], residual[-1]
-    else:
-        first, last = 0, max(len(units) - 2, 0)
-    return tuple(replace(u, role="stem" if i < first else "head" if i > last else "body") for i, u in enumerate(units))
+    """The last layer is the head if it is plain; the first is the stem if it is plain and residual updates follow (in a
+    plain stack it is a layer like the others)."""
+    residual = any(u.kind == "residual" for u in units)
+    roles = ["body"] * len(units)
+    if units and units[-1].kind == "plain" and len(units) > 1:
+        roles[-1] = "head"
+    if residual and units[0].kind == "plain":
+        roles[0] = "stem"
+    return tuple(replace(u, role=role) for u, role in zip(units, roles, strict=True))
 
 
 def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | None:
@@ -75,9 +76,17 @@ def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | 
                 continue
         # A norm written out in elementary operations: all readers sit in one call of a module named so.
         call = graph.calls[first.scope]
-        if "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following):
+        whole = "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following)
+        if whole and not any(n.weighted for n in graph.nodes if _within(graph, n.scope, first.scope)):
             return call.output
         return None
+
+
+def _within(graph: Graph, scope: int, outer: int) -> bool:
+    """Is a module call inside another, or the same?"""
+    while scope > outer:
+        scope = graph.calls[scope].parent
+    return scope == outer
 
 
 def last_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import SGD
 
@@ -13,8 +16,10 @@ from depthlr.energy.batch import LossFn
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import update_energy
 from depthlr.energy.seeds import EnergyOverSeeds
-from depthlr.energy.step import is_factory
+from depthlr.energy.step import OPTIMIZERS, is_factory
 from depthlr.errors import DepthlrError
+from depthlr.law.domain import positive
+from depthlr.law.html import html_table
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, effective_depth
@@ -42,6 +47,11 @@ class CarriedRate:
     def __float__(self) -> float:
         return self.rate
 
+    def _repr_html_(self) -> str:
+        rows = [(self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}")]
+        columns = ("rule", "from depth", "to depth", "factor")
+        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes))
+
     def __str__(self) -> str:
         way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
         return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g})", *self.notes])
@@ -67,21 +77,27 @@ def transfer_rate(
     `batches`, `loss_fn` and an `optimizer` factory or name, or energies that were measured before. The other rules are
     in `depthlr.law.RULES`.
     """
-    if not rate > 0 or rate == float("inf"):
-        raise DepthlrError(f"The rate must be a finite number above 0, not {rate!r}.")
+    rate = positive(rate, "The rate")
     if rule == "measured":
         return _measured(rate, source, target, batches, loss_fn, optimizer, aggregate, seed)
     if rule not in RULES:
         raise DepthlrError(f"There is no rule {rule!r}: choose one of measured, {', '.join(RULES)}.")
     chosen = rule_named(rule)
     here, there = _depth(source, example), _depth(target, example)
+    alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
+    kind: Family = "sgd" if alike else family or family_of(optimizer)
     if chosen.counts_paths:
+        if kind != "sgd":
+            raise DepthlrError(f"The rule {rule!r} is about SGD: its authors prescribe nothing for other optimizers.")
         if not (here.units and there.units):
             raise DepthlrError(f"The rule {rule!r} counts paths and needs models, not depths: pass both models.")
         counts = [(d.plain, d.residual) for d in (here, there)]
         new = pathsum_transfer(rate, source=counts[0], target=counts[1])
     else:
-        new = carry(chosen, rate, here.total, there.total, family or family_of(optimizer))
+        depths = [
+            d.residual if chosen.over_updates and here.residual and there.residual else d.total for d in (here, there)
+        ]
+        new = carry(chosen, rate, depths[0], depths[1], kind)
     notes = _notes(here, there)
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -90,10 +106,18 @@ def transfer_rate(
 
 def family_of(optimizer: Any) -> Family:
     """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not."""
-    if isinstance(optimizer, str):
-        return "sgd" if optimizer in {"sgd", "momentum"} else "adam"
-    made = optimizer if isinstance(optimizer, type) else type(optimizer)
-    return "adam" if made.__module__.startswith("torch.optim") and not issubclass(made, SGD) else "sgd"
+    if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
+        raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
+    made = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
+    if is_factory(made):
+        made = made([nn.Parameter(torch.zeros(2, 2))])
+    optimizers = list(made) if isinstance(made, Sequence) else [made]
+    if all(isinstance(one, SGD) for one in optimizers):
+        return "sgd"
+    if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
+        return "adam"
+    names = ", ".join(type(one).__name__ for one in optimizers)
+    raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
 
 
 def _depth(place: Place, example: Any) -> Depth:
@@ -105,9 +129,9 @@ def _depth(place: Place, example: Any) -> Depth:
         return effective_depth(place, example)
     if isinstance(place, Energy | EnergyOverSeeds):
         return Depth(len(place.units), len(place.units))
-    if isinstance(place, bool) or not isinstance(place, int | float) or not place > 0:
+    if isinstance(place, bool) or not isinstance(place, Real) or not float(place) > 0:
         raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
-    return Depth(place, place)  # type: ignore[arg-type]  # fractional depths are fine for arithmetic
+    return Depth(place, place)  # fractional depths are fine for arithmetic
 
 
 def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
@@ -131,6 +155,8 @@ def _measured(
     seed: int,
 ) -> CarriedRate:
     here, there = (_energy(place, batches, loss_fn, optimizer, seed) for place in (source, target))
+    if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
+        raise DepthlrError("the step moves no unit before the head in one of the models: initialise them, by init_.")
     # Energy is quadratic in the rate: rate'^2 S'(1) = rate^2 S(1).
     factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
     return CarriedRate(rate * factor, "measured", len(here.units), len(there.units), factor, MEASURED)
