@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types tests clean
+.PHONY: demo test test-browser lint types tests clean
 
 demo: $(VENV)/.demo
 	$(BIN)/depthlr demo
@@ -21,6 +21,11 @@ types: $(VENV)/.dev
 tests: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
+# Its own target: it needs a browser, and fails where none can be had.
+test-browser: $(VENV)/.browser
+	command -v chromium || command -v chromium-browser || { apt-get update -q && apt-get install -y -q chromium; }
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
 
@@ -29,6 +34,10 @@ $(BIN)/pip:
 
 $(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
 	$(PIP) -e .
+	touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(PIP) -e '.[browser]'
 	touch $@
 
 # timm asks for torchvision, whose wheels ask for a CUDA build of torch; depth counting needs neither.

@@ -19,6 +19,7 @@ LAYERS = {
     "training": 2,
     "transfer": 3,
     "study": 3,
+    "present": 4,
     "cli": 5,
 }
 

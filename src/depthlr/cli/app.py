@@ -10,6 +10,9 @@ from depthlr.cli.depth import depth
 from depthlr.cli.export import export
 from depthlr.cli.fit import fit
 from depthlr.cli.measure import measure
+from depthlr.cli.plot import plot
+from depthlr.cli.report import report
+from depthlr.cli.serve import serve
 from depthlr.cli.sweep import sweep
 from depthlr.cli.transfer import transfer
 
@@ -19,5 +22,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (demo, depth, measure, transfer, sweep, fit, export, data):
+for verb in (demo, depth, measure, transfer, sweep, serve, fit, report, plot, export, data):
     app.command()(verb)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -24,6 +25,8 @@ from depthlr.law.aggregate import geometric
 from depthlr.law.fit import Fit
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
+from depthlr.present.server import serving
+from depthlr.present.terminal import text_landscape
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
 from depthlr.study.interrupted import SweepInterrupted
@@ -54,6 +57,7 @@ def sweep(
     seeds: Annotated[int | None, typer.Option(help="how many seeds [3]")] = None,
     folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None,
     out: Annotated[Path | None, typer.Option(help="the file that keeps it [the study's name .sqlite]")] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
     json: Json = False,
 ) -> None:
     """Sweep rates at several depths and fit the law; run again, it resumes."""
@@ -68,7 +72,7 @@ def sweep(
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
     examples = load(wanted.data.name, wanted.data.folder)
     depths = depths_of(wanted, examples.input)
-    with _stops() as caught, SweepProgress(wanted) as progress:
+    with _stops() as caught, _live_page(path, serve), SweepProgress(wanted) as progress:
         try:
             with engine_for(wanted, examples) as open_runner:
                 results = run_sweep(wanted, open_runner, path, examples=examples, depths=depths, progress=progress)
@@ -120,6 +124,17 @@ def _sizes(text: str) -> list[int]:
 
 
 @contextmanager
+def _live_page(path: Path, asked: bool) -> Iterator[None]:
+    """The sweep's page for as long as it runs, if it was asked for."""
+    if not asked:
+        yield
+        return
+    with serving(path) as url:
+        print_note(f"follow it at {url}")
+        yield
+
+
+@contextmanager
 def _stops() -> Iterator[list[int]]:
     """SIGTERM stops a sweep as Ctrl-C does; the list says which signal it was."""
     caught: list[int] = []
@@ -163,7 +178,10 @@ def _print(results: Results, path: Path, json: bool) -> None:
         print(f"over {'effective depth' if over == 'depth' else over}: {line}")
     for note in results.notes:
         print_note(f"note: {note}")
-    print_note(f"{len(results.records)} cells are kept in {path}: see depthlr fit and depthlr export")
+    columns_wide = shutil.get_terminal_size().columns
+    if results.records and columns_wide >= 40:
+        print_note(text_landscape(results, min(100, columns_wide)))
+    print_note(f"{len(results.records)} cells are kept in {path}: see depthlr report, plot, fit and export")
 
 
 def _fit(results: Results, depth: bool) -> Fit | None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
 from depthlr.study.description import Study
 from depthlr.study.record import Record
@@ -93,6 +94,13 @@ class Results:
                 row |= dict(zip(TIMES, (record.seconds, record.finished), strict=True))
             table.append(row)
         return table
+
+    def _repr_html_(self) -> str:
+        """A row a size and seed: cells may be a hundred thousand."""
+        found = [(c, f"{c.optimum.rate:.3g}" if c.optimum else "-", c.optimum) for c in self.curves]
+        rows = [(c.size, c.seed, len(c.rates), rate, f"{best.loss:.4g}" if best else "-") for c, rate, best in found]
+        columns = (self.study.model.vary, "seed", "cells", "best rate", "loss")
+        return html_table(f"{self.study.name}: {len(self.records)} cells", columns, rows, self.notes)
 
     def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
         rates = tuple(record.cell.rate for record in records)

@@ -1,0 +1,47 @@
+"""`depthlr report STUDY.sqlite`: one page to look at, print or send; or Markdown, or JSON."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.output import print_note
+from depthlr.data.replace_file import replace_file
+from depthlr.errors import DepthlrError
+from depthlr.present.report import report as report_of
+
+
+class Form(StrEnum):
+    """How a report is written."""
+
+    html = "html"
+    markdown = "markdown"
+    json = "json"
+
+
+def report(
+    study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
+    out: Annotated[
+        Path | None, typer.Option(help="the file to write [html: beside the study; otherwise stdout]; - for stdout")
+    ] = None,
+    format: Annotated[Form, typer.Option(help="html is one page that needs no network")] = Form.html,
+) -> None:
+    """Write a sweep's report: the answer, the plots, what was run."""
+    text = report_of(study, format.value)
+    if out is None and format is Form.html:
+        out = Path(study).with_suffix(".html")
+    if out is None or str(out) == "-":
+        sys.stdout.write(text)
+        return
+    if out.exists() and Path(study).samefile(out):
+        raise DepthlrError(f"{out} is the study itself: choose another name for its report.")
+    try:
+        with replace_file(out) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise DepthlrError(f"{out} cannot be written ({error}): name a file in a folder you can write to.") from error
+    print_note(f"wrote {out}")

@@ -1,0 +1,39 @@
+"""`depthlr serve STUDY.sqlite`: the report as a page that follows the sweep."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.depth import Json
+from depthlr.cli.output import print_json, print_note
+from depthlr.errors import DepthlrError
+from depthlr.present.follow import read_snapshot
+from depthlr.present.server import serving
+
+
+def serve(
+    study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, running, finished, or still to begin")],
+    port: Annotated[int, typer.Option(help="[any that is free]")] = 0,
+    json: Json = False,
+) -> None:
+    """Show a sweep's report live, to this computer alone, until Ctrl-C."""
+    if Path(study).exists():
+        read_snapshot(study)  # a file that is no study is refused before anybody looks at it
+    elif not Path(study).absolute().parent.is_dir():
+        raise DepthlrError(f"There is no folder for {study}: name a study that depthlr sweep writes.")
+    with serving(study, port) as url:
+        if json:
+            print_json({"url": url})
+        else:
+            print(url)
+        sys.stdout.flush()  # a pipe's reader wants it now
+        print_note("open this address in a browser; Ctrl-C ends it")
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            print_note("ended; the study is as it was")

@@ -1,0 +1,80 @@
+"""What a study found, ready to be told: the slopes, the rates to use, and what to mind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from depthlr.errors import DepthlrError
+from depthlr.law.fit import Fit
+from depthlr.law.power import LAW_EXPONENT
+from depthlr.present.follow import Snapshot
+from depthlr.present.rates import RateRow, rate_rows
+from depthlr.study.estimate import estimate
+from depthlr.study.results import Curve, Over, Results
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A study's answer; a slope that cannot be fitted (yet) is None."""
+
+    snapshot: Snapshot
+    curves: tuple[Curve, ...]
+    slopes: Mapping[Over, Fit | None]
+    rows: tuple[RateRow, ...]
+    notes: tuple[str, ...]
+    to_come: int  # cells, likely; 0 when the study is finished
+
+    @property
+    def results(self) -> Results:
+        return self.snapshot.results
+
+    @property
+    def over(self) -> Over:
+        """Effective depth is what the law is about; the sizes serve where it was not counted."""
+        return "depth" if self.results.depths else "size"
+
+    def name_of(self, over: Over) -> str:
+        """`effective depth`, or what the study varies, such as `blocks`."""
+        return "effective depth" if over == "depth" else self.results.study.model.vary
+
+    @property
+    def verdict(self) -> str:
+        """The slope against the law's, in a sentence."""
+        fit = self.slopes[self.over]
+        if fit is None:
+            return "No slope yet: a line needs optima inside the range of rates at two sizes or more."
+        low, high = fit.interval
+        if not math.isfinite(high):
+            return "How sure this slope is cannot be said: add seeds, or a third size."
+        if low <= LAW_EXPONENT <= high:
+            if low <= 0 <= high:
+                return "The interval holds the law’s −3/2, but also 0, so it decides nothing: add sizes or seeds."
+            return "The law’s −3/2 lies inside the interval."
+        return f"The rate falls {'faster' if high < LAW_EXPONENT else 'more slowly'} than the law’s −3/2."
+
+
+def findings(snapshot: Snapshot) -> Findings:
+    """Everything a report says, from a study's results so far."""
+    results = snapshot.results
+    curves = results.curves
+    slopes: dict[Over, Fit | None] = {"depth": _fit(results, "depth"), "size": _fit(results, "size")}
+    losses = {record.cell: record.loss for record in results.records}
+    left = estimate(results.study.search, results.study.model.sizes, losses, {})
+    damaged = [f"{snapshot.damaged} damaged records are not trusted: run the sweep again"] * bool(snapshot.damaged)
+    return Findings(
+        snapshot,
+        curves=curves,
+        slopes=slopes,
+        rows=rate_rows(results, curves, slopes) if curves else (),
+        notes=(*damaged, *results.notes),
+        to_come=left.likely,
+    )
+
+
+def _fit(results: Results, over: Over) -> Fit | None:
+    try:
+        return results.fit(over)
+    except DepthlrError:  # too few optima yet, or the depths were not counted
+        return None

@@ -1,0 +1,195 @@
+"""The loss landscape: loss against rate, one line a depth, its minimum marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median, quantiles
+from typing import TYPE_CHECKING, Literal
+
+from depthlr.errors import DepthlrError
+from depthlr.law.aggregate import geometric
+from depthlr.present.captions import loss_label, title_of
+from depthlr.present.numbers import rate_text
+from depthlr.present.style import add_legend, axes_or_new, depth_colours, ink, log_axis, plain, set_title, spaced
+from depthlr.study.results import Curve, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Seeds = Literal["auto", "lines", "band", "none"]
+MANY_SEEDS, MANY_DEPTHS = 8, 10  # beyond, a band and a short legend
+TRIANGLE = 0.035  # of the axes' height: a row of diverged cells
+STRIP = 0.2  # the most that all of these rows take
+SHARED = 0.6  # the share of a depth's rates that all seeds must have run for a median
+WALL = 1.4  # times the height of three quarters of all losses: where the wall beside divergence is cut
+LOG_LOSS = 20.0  # the ratio of losses from which the axis is logarithmic
+
+
+def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds = "auto") -> Axes:
+    """Loss against rate. Dots are the seeds' optima, the star the depth's tuned rate; triangles diverged.
+
+    `seeds` draws each as a thin line, or their range. The bold line is their median; it needs a grid, where all seeds
+    ran the same rates, and ends where it first climbs out of the picture, since beyond that wall runs are erratic.
+    """
+    curves = by_size(results)
+    axes = axes_or_new(axes)
+    depths = labels_of(results)
+    colours = depth_colours(axes, [depths[size] for size in curves])
+    low, top, log = loss_range([curve for found in curves.values() for curve in found])
+    strip = _mark_diverged(axes, curves, {size: colours[depths[size]] for size in curves})
+    axes.set(xscale="log", yscale="log" if log else "linear", ylim=_with_strip(low, top, log, strip))
+
+    named = set(spaced([depths[size] for size in curves])) if len(curves) > MANY_DEPTHS else set(depths.values())
+    for size, found in curves.items():
+        colour, best = colours[depths[size]], [curve.optimum for curve in found if curve.optimum]
+        middle = median_curve(found, top)
+        _draw_seeds(axes, found, colour, seeds, strip, alone=not middle)
+        label = f"{depths[size]:g}" + (f"   {rate_text(geometric([b.rate for b in best]))}" if best else "   diverged")
+        if middle:
+            drawn = axes.plot(*zip(*middle, strict=True), color=colour, lw=2.2, zorder=3, gid=f"median-{size}")
+            _clip(axes, drawn, strip)
+        for edge in (False, True):  # hollow where the range of rates cut the optimum off
+            dots = [b for b in best if b.at_edge is edge]
+            face = axes.get_facecolor() if edge else colour
+            where = [b.rate for b in dots], [b.loss for b in dots]
+            style = {"ls": "", "marker": "o", "ms": 4, "color": colour, "mfc": face, "zorder": 4}
+            axes.plot(*where, **style, gid=f"{'edge-' * edge}optima-{size}")  # type: ignore[arg-type]
+        tuned = ([geometric([b.rate for b in best])], [fmean(b.loss for b in best)]) if best else ([], [])
+        star = {"marker": "*", "ms": 12, "mec": axes.get_facecolor(), "mew": 0.7, "lw": 1.9, "zorder": 6}
+        axes.plot(
+            *tuned,
+            color=colour,
+            gid=f"tuned-{size}",
+            label=label if depths[size] in named else None,
+            **star,  # type: ignore[arg-type]
+        )
+    log_axis(axes.xaxis)
+    if strip:
+        axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])  # none among the triangles
+    axes.set(xlabel="learning rate", ylabel=loss_label(results.study))
+    over = "effective depth" if results.depths else results.study.model.vary
+    add_legend(axes, title=plain(f"{over}, tuned rate"))
+    set_title(axes, title_of(results.study))
+    return axes
+
+
+def by_size(results: Results) -> dict[int, list[Curve]]:
+    """The curves of every size, small sizes first."""
+    found: dict[int, list[Curve]] = {}
+    for curve in results.curves:
+        found.setdefault(curve.size, []).append(curve)
+    if not found:
+        raise DepthlrError("The study has no finished cell yet: run the sweep, then plot it.")
+    return {size: found[size] for size in sorted(found)}
+
+
+def labels_of(results: Results) -> Mapping[int, int]:
+    """What names a line: its effective depth, or its size where depths were not counted."""
+    sizes = results.study.model.sizes
+    known = results.depths or {}
+    return known if set(sizes) <= set(known) else {size: size for size in sizes}
+
+
+def median_curve(curves: Sequence[Curve], top: float) -> list[tuple[float, float]]:
+    """Rate and median loss where every seed ran, up to the wall; nothing where seeds mostly ran rates of their own."""
+    losses: dict[float, list[float]] = {}
+    for curve in curves:
+        for rate, loss in zip(curve.rates, curve.losses, strict=True):
+            losses.setdefault(rate, []).append(loss)
+    whole = {rate: median(losses[rate]) for rate in sorted(losses) if len(losses[rate]) == len(curves)}
+    if len(whole) < max(2, SHARED * len(losses)):
+        return []
+    best = min(whole, key=lambda rate: whole[rate])
+    beyond = [rate for rate in whole if rate > best and whole[rate] > top]
+    last = beyond[0] if beyond else math.inf
+    return [(rate, loss) for rate, loss in whole.items() if rate <= last and math.isfinite(loss)]
+
+
+def loss_range(curves: Sequence[Curve]) -> tuple[float, float, bool]:
+    """Lowest and highest loss worth showing, and whether on a log axis: the wall beside divergence is cut off."""
+    losses = sorted(loss for curve in curves for loss in curve.losses if math.isfinite(loss))
+    if not losses:
+        return 0.0, 1.0, False
+    low, high = losses[0], losses[-1]
+    if len(losses) > 1:
+        usual = quantiles(losses, n=4, method="inclusive")[2]
+        best = max(curve.optimum.loss for curve in curves if curve.optimum)
+        left = max(max(curve.losses[: curve.optimum.index + 1]) for curve in curves if curve.optimum)
+        ends = (low + WALL * (usual - low), best + 0.3 * (best - low), min(left, low + 4 * (usual - low)))
+        high = min(high, max(ends))
+    log = low > 0 and high / low > LOG_LOSS
+    if high <= low:
+        return low - 0.05 * (abs(low) or 1), low + 0.05 * (abs(low) or 1), False
+    pad = 0.05 * (math.log10(high / low) if log else high - low)
+    return (low / 10**pad, high, True) if log else (low - pad, high, False)
+
+
+def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: Seeds, strip: float, *, alone: bool) -> None:
+    if how == "auto":
+        how = "lines" if len(curves) <= MANY_SEEDS else "band"
+    line = {"lw": 1.4, "alpha": 0.8} if alone else {"lw": 0.9, "alpha": 0.5}
+    if how == "lines":
+        for curve in curves:
+            losses = [loss if math.isfinite(loss) else math.nan for loss in curve.losses]
+            _clip(axes, axes.plot(curve.rates, losses, color=colour, zorder=2, **line), strip)  # type: ignore[arg-type]
+    elif how == "band":
+        found: dict[float, list[float]] = {}
+        for curve in curves:
+            for rate, loss in zip(curve.rates, curve.losses, strict=True):
+                if math.isfinite(loss):
+                    found.setdefault(rate, []).append(loss)
+        rates = sorted(found)
+        low, high = [min(found[rate]) for rate in rates], [max(found[rate]) for rate in rates]
+        _clip(axes, [axes.fill_between(rates, low, high, color=colour, alpha=0.18, lw=0, zorder=1)], strip)
+
+
+def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: Mapping[int, str]) -> float:
+    """Open triangles along the top edge, a row a depth; returns the share of the height they take."""
+    diverged = {
+        size: sorted(
+            {r for curve in found for r, loss in zip(curve.rates, curve.losses, strict=True) if math.isinf(loss)}
+        )
+        for size, found in curves.items()
+    }
+    rows = [size for size in curves if diverged[size]]
+    if not rows:
+        return 0.0
+    step = min(TRIANGLE, STRIP / len(rows))
+    for row, size in enumerate(rows):
+        axes.plot(
+            diverged[size],
+            [1 - (row + 0.5) * step] * len(diverged[size]),
+            transform=axes.get_xaxis_transform(),  # rates across, share of the height up
+            ls="",
+            marker="^",
+            ms=min(5.0, 130 * step),
+            mfc="none",
+            mec=colours[size],
+            mew=0.9,
+            zorder=5,
+            gid=f"diverged-{size}",
+        )
+    strip = step * len(rows) + 0.01
+    axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=ink(axes), lw=0.6, alpha=0.4)
+    axes.text(
+        0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=8, color=ink(axes), alpha=0.8
+    )
+    return strip
+
+
+def _with_strip(low: float, top: float, log: bool, strip: float) -> tuple[float, float]:
+    """Limits that leave the strip free above the highest loss shown."""
+    if log:
+        return low, low * 10 ** (math.log10(top / low) * 1.03 / (1 - strip))
+    return low, low + (top - low) * 1.03 / (1 - strip)
+
+
+def _clip(axes: Axes, artists: Sequence[object], strip: float) -> None:
+    """Lines that climb beyond what is shown end below the triangles."""
+    from matplotlib.artist import Artist
+    from matplotlib.patches import Rectangle
+
+    for artist in artists:
+        assert isinstance(artist, Artist)
+        artist.set_clip_path(Rectangle((0, 0), 1, 1 - strip, transform=axes.transAxes))

@@ -1,0 +1,73 @@
+"""What was run, and how to run it again."""
+
+from __future__ import annotations
+
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, version
+
+from depthlr.present.findings import Findings
+from depthlr.study.toml import to_toml
+
+PACKAGES = ("depthlr", "torch", "numpy")
+
+
+def run_facts(found: Findings) -> list[tuple[str, str]]:
+    """Names and values, in the order in which one asks."""
+    results, study = found.results, found.results.study
+    diverged = sum(record.diverged for record in results.records)
+    facts = [
+        ("Model", f"{study.model.spec}, {study.model.vary} {_list(study.model.sizes)}"),
+        ("Seeds", _list(study.search.seeds)),
+        ("Cells", f"{len(results.records)} trained, {diverged} of them diverged"),
+    ]
+    if results.records:
+        first, last = (pick(record.finished for record in results.records) for pick in (min, max))
+        facts += [
+            ("First and last cell", f"{_moment(first)} and {_moment(last)} UTC"),
+            ("Training time", duration(sum(record.seconds for record in results.records))),
+        ]
+    return [
+        *facts,
+        ("Data digest", found.snapshot.data_digest or "not recorded"),
+        ("Study digest", study.digest),
+        ("Report written by", ", ".join(filter(None, [_python(), *map(_package, PACKAGES)]))),
+    ]
+
+
+def commands(found: Findings) -> str:
+    """Shell lines that make the study's file and this report from nothing."""
+    study = found.results.study
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", study.name).strip("-.") or "study"
+    # The quoted end mark keeps the shell from reading the text; a line of TOML never equals it.
+    return (
+        f"cat > {name}.toml <<'END'\n{to_toml(study)}END\n"
+        f"depthlr sweep {name}.toml\ndepthlr report {name}.sqlite --out {name}.html\n"
+    )
+
+
+def duration(seconds: float) -> str:
+    """`43 s`, `12 min`, `3.4 h`."""
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _moment(finished: str) -> str:
+    """The date and time of a record without its offset, which is always UTC."""
+    return finished.replace("T", " ").removesuffix("+00:00")
+
+
+def _python() -> str:
+    return f"Python {platform.python_version()}"
+
+
+def _package(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return ""

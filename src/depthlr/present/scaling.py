@@ -1,0 +1,184 @@
+"""The scaling plot: tuned rate against depth, log-log, with the fitted line, the law, and other rules' rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from depthlr.errors import DepthlrError
+from depthlr.law.fit import Fit, Point
+from depthlr.law.power import LAW_EXPONENT
+from depthlr.present.captions import title_of
+from depthlr.present.intervals import band, centre, seed_interval
+from depthlr.present.numbers import signed, slope_text
+from depthlr.present.optima import optima_by_depth, predictions
+from depthlr.present.style import (
+    MARKERS,
+    add_legend,
+    axes_or_new,
+    category_colours,
+    depth_axis,
+    ink,
+    log_axis,
+    plain,
+    set_title,
+)
+from depthlr.study.results import Over, Results
+from depthlr.transfer.carry import Measured
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAD = 0.12  # decades of air around what is drawn
+REACH = 0.8  # decades: an interval longer than this leaves the picture
+
+
+def scaling(
+    results: Results | Fit,
+    over: Over = "depth",
+    *,
+    axes: Axes | None = None,
+    rules: Sequence[str] = (),
+    source: float | None = None,
+    energies: Mapping[float, Measured] | None = None,
+) -> Axes:
+    """Tuned rate against depth, with 95 % intervals over seeds, the fit and its band, and the law's -3/2.
+
+    `rules` draws what these make of the rate tuned at depth `source` (the shallowest, unless told); `energies` by depth
+    add the rule `measured`. Hollow points lie at the edge of the range of rates and are not fitted.
+    """
+    axes = axes_or_new(axes)
+    if isinstance(results, Fit) and (rules or energies):
+        raise DepthlrError("Other rules start from a study's tuned rates: pass its Results, not a Fit.")
+    fit, points, edges = (results, results.points, {}) if isinstance(results, Fit) else _tuned(results, over)
+    spacing = None if isinstance(results, Fit) else results.study.search.spacing
+    drawn = [*(10**p.log10_rate for p in points), *(rate for rates in edges.values() for rate in rates)]
+    depths = [*(p.depth for p in points), *edges]
+    if not drawn:
+        raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
+    axes.set(xscale="log", yscale="log")
+
+    colour, other, *more = category_colours(axes, 8)
+    reach = np.geomspace(min(depths) / 1.08, max(depths) * 1.08, 60)
+    if fit is not None:
+        rates = np.array([fit.predict(depth) for depth in reach])
+        axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}, R² {signed(fit.r2)}", gid="fit")
+        sides = band(fit, list(reach), spacing)
+        if sides is not None:
+            axes.fill_between(reach, *sides, color=colour, alpha=0.13, lw=0, gid="band")
+        drawn += [rates[0], rates[-1]]
+    law = _law(points, fit, spacing)
+    if law is not None:
+        rates = 10 ** (law[1] + LAW_EXPONENT * (np.log10(reach) - law[0]))
+        axes.plot(reach, rates, color=ink(axes), lw=1.3, ls="--", label="law: slope −3/2 through the centre", gid="law")
+        drawn += [rates[0], rates[-1]]
+    drawn += _draw_points(axes, points, edges, spacing, colour)
+    if isinstance(results, Results) and (rules or energies):
+        drawn += _draw_rules(axes, results, over, rules, source, energies, [other, *more])
+
+    axes.set_ylim(min(drawn) / 10**PAD, max(drawn) * 10**PAD)
+    axes.set_xlim(reach[0], reach[-1])
+    depth_axis(axes.xaxis, depths)
+    log_axis(axes.yaxis)
+    sizes = plain(results.study.model.vary) if isinstance(results, Results) else "size"
+    axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
+    add_legend(axes, "below", columns=2 if rules or energies else 1)
+    if isinstance(results, Results):
+        set_title(axes, title_of(results.study))
+    return axes
+
+
+def _tuned(results: Results, over: Over) -> tuple[Fit | None, tuple[Point, ...], dict[float, tuple[float, ...]]]:
+    """The line, the points it goes through, and by depth the optima that the range cut off."""
+    found = optima_by_depth(results, over)
+    edges = {depth: optima.at_edge for depth, optima in found.items() if optima.at_edge}
+    inside = {depth: optima.inside for depth, optima in found.items() if optima.inside}
+    if len(inside) > 1:
+        fit = results.fit(over)
+        return fit, fit.points, edges
+    return None, tuple(_point(depth, rates) for depth, rates in inside.items()), edges
+
+
+def _point(depth: float, rates: Sequence[float]) -> Point:
+    logs = [math.log10(rate) for rate in rates]
+    return Point(depth, fmean(logs), stdev(logs) if len(logs) > 1 else None, len(logs))
+
+
+def _law(points: Sequence[Point], fit: Fit | None, spacing: float | None) -> tuple[float, float] | None:
+    """The log10 depth and rate through which the law's line is drawn: the fit's centre, or the one point there is."""
+    if fit is not None:
+        x = centre(fit, spacing)[0]
+        return x, fit.intercept + fit.slope * x
+    return (math.log10(points[0].depth), points[0].log10_rate) if points else None
+
+
+def _draw_points(
+    axes: Axes,
+    points: Sequence[Point],
+    edges: Mapping[float, Sequence[float]],
+    spacing: float | None,
+    colour: str,
+) -> list[float]:
+    """Points with intervals; returns the rates that should be seen."""
+    shown: list[float] = []
+    for point in points:
+        ends = seed_interval(point, spacing)
+        if ends is not None:
+            axes.plot([point.depth] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
+            rate = 10**point.log10_rate
+            shown += [max(ends[0], rate / 10**REACH), min(ends[1], rate * 10**REACH)]
+    seeds = max((point.observations for point in points), default=0)
+    label = f"tuned rate, mean of {seeds} seeds, 95 % interval" if seeds > 1 else "tuned rate, one seed"
+    where = [point.depth for point in points], [10**point.log10_rate for point in points]
+    if points:
+        axes.plot(*where, ls="", marker="o", ms=6, color=colour, zorder=4, label=label, gid="tuned")
+    if edges:
+        pairs = [(depth, rate) for depth, rates in edges.items() for rate in rates]
+        axes.plot(
+            *zip(*pairs, strict=True),
+            ls="",
+            marker="o",
+            ms=6,
+            mfc="none",
+            mec=colour,
+            zorder=4,
+            label="at the edge of the range, not fitted",
+            gid="edges",
+        )
+    return shown
+
+
+def _draw_rules(
+    axes: Axes,
+    results: Results,
+    over: Over,
+    rules: Sequence[str],
+    source: float | None,
+    energies: Mapping[float, Measured] | None,
+    colours: Sequence[str],
+) -> list[float]:
+    depths = list(optima_by_depth(results, over))
+    start = depths[0] if source is None else source
+    if start not in depths:
+        raise DepthlrError(f"No rate was tuned at depth {start:g}: take a source from {', '.join(map(str, depths))}.")
+    shown = []
+    for index, (rule, predict) in enumerate(predictions(results, rules, energies, over).items()):
+        rates = [predict(start, depth) for depth in depths]
+        shown += rates
+        axes.plot(
+            depths,
+            rates,
+            color=colours[index % len(colours)],
+            lw=1,
+            ls=":",
+            marker=MARKERS[1 + index % (len(MARKERS) - 1)],
+            ms=4.5,
+            mfc="none",
+            label=plain(f"{rule} from {start:g}"),
+            gid=f"rule-{rule}",
+        )
+    return shown

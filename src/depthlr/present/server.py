@@ -1,0 +1,165 @@
+"""The live page: a study's report on the loopback interface, for whoever knows its address, and only to read.
+
+The page asks once a second for what is new. The server runs on threads of its own and reads the study's file through
+its own connections; nothing that a browser does reaches a sweep. Other web sites cannot read it: the address holds a
+random token, and a request must name this very host, which a rebound domain name does not.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from depthlr.errors import DepthlrError
+from depthlr.present.findings import Findings, findings
+from depthlr.present.follow import Follower
+from depthlr.present.page import page, policy, update
+
+ADDRESS = "127.0.0.1"
+SHARE = 0.1  # of the time that reading may take: a study of 100,000 cells is read less often, so that its sweep goes on
+GOODBYE = 2.5  # seconds that a closing server waits for a browser which still lacks the last cells
+WATCHED = 3.0  # seconds after which a browser that did not ask has gone
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is found, which version of it that is, and the text that brings a page there."""
+
+    found: Findings | None
+    version: int
+    update: str
+
+
+class Live:
+    """A study as it is now, for several threads; read again when asked, but no more often than SHARE allows."""
+
+    def __init__(self, study: Path | str) -> None:
+        self._follower = Follower(study)
+        self._lock = threading.Lock()
+        self._now = Moment(None, 0, update(None, 0))
+        self._rest_until = 0.0
+        self.asked = 0.0  # when a browser last asked, and the version it then got
+        self.seen = 0
+
+    def now(self, *, fresh: bool = False) -> Moment:
+        """What is found; `fresh` reads the file however recent the last reading was."""
+        with self._lock:
+            start = time.monotonic()
+            if fresh or start >= self._rest_until:
+                snapshot = self._follower.read()
+                if snapshot is not None and snapshot.version != self._now.version:
+                    found = findings(snapshot)
+                    self._now = Moment(found, snapshot.version, update(found, snapshot.version))
+                end = time.monotonic()
+                self._rest_until = end + (end - start) * (1 / SHARE - 1)
+            return self._now
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one study until `close`; `url` is the whole address, with the token."""
+
+    daemon_threads = True
+
+    def __init__(self, study: Path | str, port: int = 0) -> None:
+        self.live = Live(study)
+        self.token = secrets.token_urlsafe(24)
+        try:
+            super().__init__((ADDRESS, port), Handler)
+        except (OSError, OverflowError) as error:
+            raise DepthlrError(f"Port {port} cannot be used ({error}): leave --port out, or choose another.") from error
+        self.url = f"http://{ADDRESS}:{self.server_port}/{self.token}/"
+        self.hosts = {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is none of the sweep's business."""
+
+    def wait_for_last_look(self) -> None:
+        """Returns when the browsers that still ask have the latest version, or soon."""
+        last = self.live.now(fresh=True).version
+        end = time.monotonic() + GOODBYE
+        while time.monotonic() < min(end, self.live.asked + WATCHED) and self.live.seen != last:
+            time.sleep(0.05)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET and HEAD of the page and of its data; everything else is refused."""
+
+    server: Server
+    server_version = "depthlr"
+    sys_version = ""
+    timeout = 10  # seconds for a client to say what it wants
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        _, token, *rest = [*place.path.split("/"), ""]
+        if self.headers.get("Host", "").lower() not in self.server.hosts:
+            self._answer(HTTPStatus.FORBIDDEN, "This page is served to this computer alone.\n")
+        elif not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            self._answer(HTTPStatus.FORBIDDEN, "Open the whole address that depthlr printed: it holds a token.\n")
+        elif rest[:-1] == [""]:
+            now = self.server.live.now()
+            self._answer(HTTPStatus.OK, page(now.found, live=True, version=now.version), "text/html")
+        elif rest[:-1] == ["data"]:
+            self._data(parse_qs(place.query).get("since", [""])[0])
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "There is nothing here.\n")
+
+    do_HEAD = do_GET
+
+    def _data(self, since: str) -> None:
+        live = self.server.live
+        now = live.now()
+        live.asked = time.monotonic()
+        if since == str(now.version):
+            self._answer(HTTPStatus.NO_CONTENT, "")
+        else:
+            self._answer(HTTPStatus.OK, now.update, "application/json")
+        live.seen = now.version
+
+    def _answer(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
+        body = text.encode()
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Security-Policy", f"{policy(live=True)}; frame-ancestors 'none'")
+        if status is not HTTPStatus.NO_CONTENT:
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: the terminal belongs to the sweep."""
+
+
+@contextmanager
+def serving(study: Path | str, port: int = 0) -> Iterator[str]:
+    """The address of a study's live page, which lives as long as the block; the file need not be there yet."""
+    server = Server(study, port)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        yield server.url
+        server.wait_for_last_look()
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,158 @@
+"""How every plot looks: ink and page, colours of depths and of categories, axes of rates and depths.
+
+Colours follow the axes they are drawn on, not a global setting: where the axes' labels are light, the page is dark.
+matplotlib is an extra and loads when the first plot is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+
+from depthlr.errors import DepthlrError
+from depthlr.present.numbers import number_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
+
+Place = Literal["right", "below"]
+SIZE = (6.8, 4.2)  # inches
+LIGHT, DARK = ("#ffffff", "#1f2328"), ("#0d1117", "#e6edf3")  # page, ink
+# Okabe and Ito's colours, those with the most contrast to the page first.
+ON_LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+MOST_TICKS = 12
+
+
+def pyplot() -> ModuleType:
+    """matplotlib.pyplot, or the sentence that says how to get it."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise DepthlrError('Plots need matplotlib: run pip install "depthlr[plots]".') from error
+    return pyplot
+
+
+@contextmanager
+def style(*, dark: bool = False, transparent: bool = False) -> Iterator[None]:
+    """Plots made inside it have a white page or a dark one, or none; outside, everything is as it was."""
+    page, ink = DARK if dark else LIGHT
+    page = "none" if transparent else page
+    inks = ("text.color", "axes.labelcolor", "axes.titlecolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    settings = {"figure.figsize": SIZE, "savefig.dpi": 160, "savefig.facecolor": "auto", "font.size": 10}
+    settings |= {"figure.facecolor": page, "axes.facecolor": page, "svg.hashsalt": "depthlr"}
+    with pyplot().rc_context(settings | dict.fromkeys(inks, ink)):
+        yield
+
+
+def axes_or_new(axes: Axes | None) -> Axes:
+    """The axes to draw on, with our frame: no box, a faint grid, ticks in the labels' ink."""
+    if axes is None:
+        axes = pyplot().subplots(figsize=SIZE, layout="constrained")[1]
+    pyplot()  # the sentence, for whoever passes axes of something else
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.15, color=ink(axes), linewidth=0.6)
+    axes.tick_params(which="both", colors=ink(axes))
+    axes.set_axisbelow(True)
+    return axes
+
+
+def ink(axes: Axes) -> str:
+    """The colour in which these axes are labelled."""
+    from matplotlib.colors import to_hex
+
+    return to_hex(axes.xaxis.label.get_color())
+
+
+def on_dark(axes: Axes) -> bool:
+    """Is the ink light?"""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(ink(axes))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5
+
+
+def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
+    """A colour a depth along viridis, evenly in log depth, without the end that the page swallows."""
+    from matplotlib.colors import to_hex
+
+    known = sorted(set(depths))
+    logs = [math.log(depth) for depth in known]
+    first, last = (0.4, 1.0) if on_dark(axes) else (0.0, 0.82)
+    shares = [(log - logs[0]) / (logs[-1] - logs[0]) if logs[-1] > logs[0] else 0.5 for log in logs]
+    viridis = pyplot().get_cmap("viridis")
+    return {depth: to_hex(viridis(first + (last - first) * s)) for depth, s in zip(known, shares, strict=True)}
+
+
+def category_colours(axes: Axes, count: int) -> list[str]:
+    """Colours that the colour-blind tell apart; past the sixth they come again, so give a marker besides."""
+    palette = ON_DARK if on_dark(axes) else ON_LIGHT
+    return [palette[index % len(palette)] for index in range(count)]
+
+
+def log_axis(axis: Axis) -> None:
+    """Log ticks that read as numbers: 0.01, 0.02, 0.05; decades alone where there are many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    decades = math.log10(high / low)
+    subs = range(1, 10) if decades < 0.5 else (1, 2, 5) if decades < 2.5 else (1,)
+    axis.set_major_locator(LogLocator(subs=[float(digit) for digit in subs], numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
+    """A log axis with the depths themselves as ticks, as many as stand apart."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    shown = spaced(sorted(set(depths)))
+    axis.set_major_locator(FixedLocator(shown))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def spaced(depths: Sequence[float]) -> list[float]:
+    """The first and last depth, and of those between as many as keep a twelfth of the log axis apart."""
+    if len(depths) < 3:
+        return list(depths)
+    gap = math.log(depths[-1] / depths[0]) / MOST_TICKS
+    shown = [depths[0]]
+    for depth in depths[1:-1]:
+        if math.log(depth / shown[-1]) >= gap and math.log(depths[-1] / depth) >= gap:
+            shown.append(depth)
+    return [*shown, depths[-1]]
+
+
+def plain(text: object) -> str:
+    """A label as it is: matplotlib would read $...$ as mathematics, and hide what begins with an underscore."""
+    escaped = str(text).replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped
+
+
+def add_legend(axes: Axes, place: Place = "right", title: str | None = None, columns: int = 2) -> Legend:
+    """A legend beside the axes or below them, where it hides nothing."""
+    legend = axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0) if place == "right" else (-0.02, -0.14),
+        ncols=1 if place == "right" else columns,
+        title=title,
+        fontsize=8.5,
+        title_fontsize=8.5,
+        labelcolor=ink(axes),
+        frameon=False,
+        borderpad=0.3,
+        columnspacing=1.2,
+    )
+    legend.get_title().set_color(ink(axes))
+    return legend
+
+
+def set_title(axes: Axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=10.5, color=ink(axes), parse_math=False)

@@ -1,0 +1,288 @@
+"""The report says what the results say, in every form, and escapes what it did not write itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import sqlite3
+import tomllib
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import typer
+from benchmarks.landscape import LandscapeRunner, landscape
+
+from depthlr.cli.report import report as verb
+from depthlr.errors import DepthlrError
+from depthlr.law.power import LAW_EXPONENT
+from depthlr.present.findings import findings
+from depthlr.present.follow import Follower, read_snapshot
+from depthlr.present.numbers import rate_text, signed
+from depthlr.present.page import policy, script_json
+from depthlr.present.plot_data import FEWEST, plot_data, thinned
+from depthlr.present.report import report
+from depthlr.study import Models, Search, Study, Training, open_store, parse_study, read_results, sweep
+from depthlr.study.record import record
+from depthlr.training.cell import Cell, Outcome
+
+STUDY = Study(
+    "bowls",
+    Models("mlp?width=8", "layers", (3, 6, 12)),
+    Training(steps=2),
+    search=Search("grid", points=30, seeds=(0, 1, 2)),
+)
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" ${x} {{y}} `z`"
+
+
+def written(path, study=STUDY, depths=True):
+    made = landscape(1, study)
+    counted = {size: size + 2 for size in study.model.sizes} if depths else None
+    sweep(study, lambda size: LandscapeRunner(made, size), path, depths=counted)
+    return path
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("report") / "bowls.sqlite")
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and the text of every script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside = ""
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.inside = tag
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, text):
+        if self.inside in ("script", "style"):
+            getattr(self, f"{self.inside}s").append(text)
+
+
+def test_the_answer_comes_first_and_is_the_fit_s(path):
+    text, fit = report(path), read_results(path).fit("depth")
+    answer = text[text.index('id="answer"') : text.index("The rate to use")]
+    assert f"<sup>{signed(fit.slope)}</sup>" in answer
+    assert all(signed(end) in answer for end in fit.interval)
+    assert signed(read_results(path).fit("size").slope) in answer
+
+
+def test_every_size_has_its_rate_and_deeper_ones_the_fit_s(path):
+    results = read_results(path)
+    rows = json.loads(report(path, "json"))["rates"]
+    assert [row["size"] for row in rows] == [3, 6, 12, 24, 48, 96]
+    assert [row["depth"] for row in rows] == [5, 8, 14, 26, 50, 98]  # counted as size + 2, a straight line
+    for row in rows:
+        if row["seeds"]:
+            best = [c.optimum.rate for c in results.curves if c.size == row["size"] and not c.optimum.at_edge]
+            assert math.log(row["rate"]) == pytest.approx(np.log(best).mean())
+        else:
+            assert row["rate"] == pytest.approx(results.fit("depth").predict(row["depth"]))
+        assert row["interval"][0] < row["rate"] < row["interval"][1]
+        assert row["law"] == pytest.approx(rows[0]["rate"] * (row["depth"] / 5) ** LAW_EXPONENT)
+        assert all(rate_text(row["rate"]) in report(path, form) for form in ("html", "markdown"))
+
+
+def test_without_depths_the_report_is_over_the_sizes(tmp_path):
+    path = written(tmp_path / "x.sqlite", depths=False)
+    assert findings(read_snapshot(path)).over == "size"
+    assert "rate ∝ layers" in report(path)
+
+
+def test_the_commands_make_the_very_same_study(path, tmp_path):
+    for name in ("bowls", HOSTILE, "../../etc", "-rf", "名"):
+        study = replace(STUDY, name=name)
+        shell = json.loads(report(written(tmp_path / f"{hash(name)}.sqlite", study), "json"))["commands"]
+        toml = shell[shell.index("\n") + 1 : shell.index("END\ndepthlr")]
+        assert parse_study(toml) == study
+        file = re.match(r"cat > (\S+\.toml) <<'END'\n", shell)[1]
+        assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", file)
+
+
+def test_nothing_a_user_wrote_becomes_markup(tmp_path):
+    plain, hostile = (
+        Tags(report(written(tmp_path / f"{index}.sqlite", replace(STUDY, name=name))))
+        for index, name in enumerate(("bowls", HOSTILE))
+    )
+    assert hostile.tags[3:] == plain.tags[3:]
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
+
+
+def test_markdown_keeps_a_hostile_name_as_text(tmp_path):
+    text = report(written(tmp_path / "x.sqlite", replace(STUDY, name="<b> | `x` ``` [a](b)")), "markdown")
+    assert text.splitlines()[0] == r"# \<b\> \| \`x\` \`\`\` \[a\]\(b\)"
+    assert text.count("```") == 2
+    toml = text[text.index("'END'\n") + 6 : text.index("END\ndepthlr")]
+    assert tomllib.loads(toml)["name"] == "<b> | `x` ``` [a](b)"
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--<script>", "a & b", "\u2028\u2029", "\\u003c", '"'])
+def test_json_in_a_script_reads_back_and_cannot_end_it(text):
+    inside = script_json({text: [text]})
+    assert json.loads(inside) == {text: [text]}
+    assert not set(inside) & set("<>&\u2028\u2029")
+
+
+def test_the_policy_allows_our_script_and_style_alone(path):
+    tags = Tags(report(path))
+    rules = dict(rule.split(" ", 1) for rule in policy().split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["img-src"] == "data:"
+    assert "connect-src" not in rules
+    assert "unsafe" not in policy()
+    for rule, text in (("script-src", tags.scripts[-1]), ("style-src", tags.styles[0])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+    meta = next(found for tag, found in tags.tags if tag == "meta" and "http-equiv" in found)
+    assert meta["content"] == policy()
+
+
+def test_the_page_names_no_other_place(path):
+    text = report(path)
+    links = {value for _, found in Tags(text).tags for key, value in found.items() if key in ("href", "src", "action")}
+    assert links == {"data:,"}
+    assert not [key for _, found in Tags(text).tags for key in found if key.startswith("on") or key == "style"]
+    assert set(re.findall(r"https?://[^\s\"'`]+", text)) == {"http://www.w3.org/2000/svg"}  # a name, never fetched
+
+
+def test_equal_studies_give_equal_reports(path):
+    assert report(path) == report(path)
+
+
+def test_notes_are_shown(tmp_path):
+    study = replace(STUDY, search=replace(STUDY.search, low=1.0, high=2.0))  # all optima lie elsewhere
+    path = written(tmp_path / "x.sqlite", study)
+    notes = read_results(path).notes
+    assert notes
+    for form in ("html", "markdown"):
+        said = unescape(report(path, form)).replace("\\", "")
+        assert notes[0] in said
+    assert json.loads(report(path, "json"))["notes"] == list(notes)
+
+
+def test_a_study_without_a_cell_has_a_report(tmp_path):
+    with open_store(tmp_path / "x.sqlite", STUDY):
+        pass
+    for form in ("html", "markdown", "json"):
+        assert "not finished" in report(tmp_path / "x.sqlite", form)
+
+
+def test_a_study_whose_every_cell_diverged_has_a_report(tmp_path):
+    with open_store(tmp_path / "x.sqlite", STUDY) as store:
+        for rate in STUDY.search.rates:
+            store.put(record(Cell(3, 0, rate), Outcome(np.array([np.nan], dtype=np.float32), 0.1, True), None))
+    for form in ("html", "markdown", "json"):
+        assert "every rate diverged" in report(tmp_path / "x.sqlite", form)
+    curve = plot_data(findings(read_snapshot(tmp_path / "x.sqlite")))["curves"][0]
+    assert curve[3] == [None] * len(curve[3])
+    assert curve[4] == -1
+
+
+@pytest.mark.parametrize("count", [1, 11, 100, 5000])
+def test_thinning_keeps_the_ends_the_optimum_and_its_neighbours(count):
+    losses = np.random.default_rng(count).random(count).tolist()
+    best = int(np.argmin(losses))
+    kept = thinned(losses, best, FEWEST)
+    assert kept == sorted(set(kept))
+    assert {0, count - 1, best} <= set(kept)
+    assert {i for i in range(best - 2, best + 3) if 0 <= i < count} <= set(kept)
+    assert len(kept) <= max(FEWEST + 5, min(count, FEWEST))
+
+
+def test_no_optimum_is_lost_to_thinning(path, monkeypatch):
+    monkeypatch.setattr("depthlr.present.plot_data.POINTS", 1)
+    found = findings(read_snapshot(path))
+    data = plot_data(found)
+    assert max(len(curve[2]) for curve in data["curves"]) < 30
+    for curve, drawn in zip(found.curves, data["curves"], strict=True):
+        assert data["rates"][drawn[2][drawn[4]]] == pytest.approx(curve.optimum.rate, rel=1e-5)
+        assert drawn[3][drawn[4]] == pytest.approx(curve.optimum.loss, rel=1e-4)
+
+
+def test_a_snapshot_is_what_the_store_reads(path):
+    assert read_snapshot(path).results == read_results(path)
+
+
+def test_a_follower_reads_only_what_is_new_and_notices_another_study(tmp_path):
+    path = tmp_path / "x.sqlite"
+    follower = Follower(path)
+    assert follower.read() is None
+    outcome = Outcome(np.array([1.0], dtype=np.float32), 0.1, False)
+    versions = []
+    with open_store(path, STUDY) as store:
+        for rate in STUDY.search.rates[:3]:
+            store.put(record(Cell(3, 0, rate), outcome, None))
+            snapshot = follower.read()
+            assert snapshot is not None
+            assert snapshot.results == read_results(path)
+            assert follower.read() is snapshot
+            versions.append(snapshot.version)
+    assert versions == sorted(set(versions))
+    path.unlink()
+    other = replace(STUDY, name="other", training=replace(STUDY.training, batch=7))
+    with open_store(path, other):
+        pass
+    assert follower.read().results == read_results(path)
+
+
+def test_a_damaged_record_is_not_shown_and_is_noted(tmp_path):
+    path = written(tmp_path / "x.sqlite")
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE cells SET loss = -5 WHERE rowid = 7")
+    connection.close()
+    assert read_snapshot(path).damaged == 1
+    assert read_snapshot(path).results == read_results(path)
+    assert "damaged" in report(path)
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer()
+    app.command()(verb)
+
+    def run(*arguments: str) -> str:
+        app(arguments, standalone_mode=False)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_verb_writes_a_page_beside_the_study_and_text_on_stdout(run, tmp_path):
+    path = written(tmp_path / "mine.sqlite")
+    assert run(str(path)) == ""
+    assert (tmp_path / "mine.html").read_text() == report(path)
+    assert run(str(path), "--format", "markdown") == report(path, "markdown")
+    assert run(str(path), "--out", "-") == report(path)
+    run(str(path), "--format", "json", "--out", "new/folder/r.json")
+    assert json.loads((tmp_path / "new/folder/r.json").read_text())["cells"] == 270
+
+
+def test_the_verb_refuses_what_is_no_study_and_never_overwrites_one(run, tmp_path):
+    path = written(tmp_path / "mine.sqlite")
+    (tmp_path / "text.sqlite").write_text("no study")
+    with pytest.raises(DepthlrError, match="There is no file"):
+        run("nothing.sqlite")
+    with pytest.raises(DepthlrError, match="not a study"):
+        run("text.sqlite")
+    with pytest.raises(DepthlrError, match="is the study itself"):
+        run(str(path), "--out", str(path))
+    assert read_results(path).complete
+    assert not (tmp_path / "text.html").exists()
