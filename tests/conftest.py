@@ -1,9 +1,13 @@
 """Setup that every test shares."""
 
+import signal
+
 import pytest
 import torch
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background; the tests interrupt what they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def torchvision_operators() -> torch.library.Library | None:
