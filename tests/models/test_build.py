@@ -121,14 +121,12 @@ def test_a_spec_made_by_hand_is_checked_too():
     ],
 )
 def test_hugging_face_models_run_on_their_example(text, kind, output):
-    pytest.importorskip("transformers")
     model, example = build(text)
     assert type(model).__name__ == kind
     assert model(**example).logits.shape == output
 
 
 def test_hugging_face_input_can_be_given():
-    pytest.importorskip("transformers")
     model, example = build(TINY_GPT2, input="ids:9:50")
     assert example["input_ids"].shape == (2, 9)
     model, example = build(TINY_GPT2, input="9x16")
@@ -143,13 +141,12 @@ def test_hugging_face_input_can_be_given():
     ],
 )
 def test_hugging_face_slips_are_not_swallowed(text, message):
-    pytest.importorskip("transformers")
     with pytest.raises(DepthlrError, match=message):
         build(text, meta=True)
 
 
 def test_hugging_face_and_a_torchvision_of_another_torch(monkeypatch):
-    transformers = pytest.importorskip("transformers")
+    import transformers
 
     def broken(config):
         raise ModuleNotFoundError("Could not import module 'X'.") from RuntimeError("no operator torchvision::nms")
