@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--models", nargs="+", default=list(PAPER))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     examples = examples_from(options)
@@ -126,7 +127,7 @@ def main() -> None:
                 task = maker(size)
                 runner: Runner = GraphRunner(task) if cuda else workers
                 opened = time.perf_counter() - start
-                cells = [Cell(size, seed, rate) for seed in SEEDS for rate in rates]
+                cells = [Cell(size, seed, rate) for seed in options.seeds for rate in rates]
                 start = time.perf_counter()
                 found = {cell: metric(o.losses, o.diverged) for cell, o in runner.train(cells)}
                 seconds = time.perf_counter() - start

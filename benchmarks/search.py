@@ -2,7 +2,7 @@
 
 python -m benchmarks.search                                made-up landscapes, and small MLPs on the digits (minutes)
 python -m benchmarks.search 200                            so many made-up landscapes, and nothing trained
-python -m benchmarks.search results/landscapes/*.csv       tables of benchmarks/exhaustive.py, never used to tune it
+python -m benchmarks.search results/landscapes/*-held-out.csv    tables of benchmarks/exhaustive.py it was not tuned on
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ the right it rises steeply until training diverges. So
    best. A deeper size extrapolates the shallower ones' optima along a power law.
 2. opening: every seed runs the start and two steps to either side of it.
 3. walk: from a seed's best rate outwards on both sides, rate by rate, until two in a row (or one, beyond doubt) lie
-   above the best by more than the curves are rough. A new best starts the walk anew, and none stops at the window's
-   edge: the walk ends at the wall, or at the edge of the grid.
+   above the best by more than the curves are rough, or six were run. A new best starts the walk anew, so none stops
+   at a window's edge.
 
 The roughness is measured: how far a loss lies from the line through its neighbours, near the optima of this size and
 the one before. So a smooth landscape costs few cells, and a ragged one more. `benchmarks/search.py` measures both.
@@ -27,9 +27,9 @@ Curve = dict[int, float]  # loss by index into the grid
 Points = list[tuple[int, int]]  # which seed, by its place in the search, and which rate, by its index
 
 OPENING = (-2, 0, 2)
-BAR = (1.0, 2.0)  # two losses in a row this many roughnesses above the best end the walk, on smooth and rough curves,
-DOUBTLESS = 5.0  # or one that is this many above it
-ROUGH = 0.08  # of log loss; rough curves have spikes besides, which prove nothing about what lies behind them
+IN_A_ROW, BAR = 2, 2.0  # so many losses in a row, so many roughnesses above the best, end the walk,
+DOUBTLESS = 6.0  # or one that is this many above it,
+REACH = 6  # or so many steps: on the roughest curves what lies beyond is luck
 BOTTOM = 4  # grid steps around an optimum in which roughness is measured
 SMOOTH, UNKNOWN = 3e-4, 5e-3  # the least roughness of log loss, and the one assumed before three places show it
 WIDE = 4  # a gap of this many steps beside the best is halved, not walked
@@ -72,7 +72,7 @@ def expected(optima: Mapping[int, float], size: int, search: Search) -> int | No
 
 
 def undecided(curve: Mapping[int, float], rough: float, points: int) -> list[int]:
-    """The next rates of one seed's curve that could still undercut its best, one on each side at most."""
+    """The next rates of one seed's curve that could still undercut its best."""
     known = sorted(curve)
     centre = best(curve)
     if curve[centre] == math.inf:  # nothing trained yet: go down, twice as far each time
@@ -116,15 +116,16 @@ def best(curve: Mapping[int, float]) -> int:
 
 
 def _walk(curve: Mapping[int, float], centre: int, side: int, end: int, rough: float) -> list[int]:
-    """How many steps from the best the next rate to run is; none where the walk has ended."""
-    above, bar = 0, BAR[0] + (BAR[1] - BAR[0]) * min(1.0, rough / ROUGH)
-    for step in range(1, end + 1):
+    """How many steps from the best the next rates to run are; none where the walk has ended."""
+    above, reach = 0, min(end, REACH)
+    for step in range(1, reach + 1):
         loss = curve.get(centre + side * step)
-        if loss is None:
-            return [step]
+        if loss is None:  # ask at once for as many as it takes at least to end
+            ahead = range(step, min(step + IN_A_ROW - above, reach + 1))
+            return [farther for farther in ahead if centre + side * farther not in curve]
         excess = (_log(loss) - _log(curve[centre])) / rough
-        above = above + 1 if excess > bar else 0
-        if above == 2 or excess > DOUBTLESS:
+        above = above + 1 if excess > BAR else 0
+        if above == IN_A_ROW or excess > DOUBTLESS:
             return []
     return []
 
