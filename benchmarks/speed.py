@@ -64,7 +64,7 @@ def step_milliseconds(pattern: str, size: int, examples: DataSet) -> tuple[float
     """A training step of a cell with as many cells at once as run best."""
     task = make_task(size, pattern, examples, Training(200, 128, precision="bf16"))
     runner = GraphRunner(task)
-    cells = [Cell(size, seed, 1e-4) for seed in range(runner.lanes)]
+    cells = [Cell(size, 0, 1e-4 * (1 + lane)) for lane in range(runner.lanes)]  # one seed: its draw is not a step's
     list(runner.train(cells[:1]))
     start = time.perf_counter()
     list(runner.train(cells))
@@ -94,9 +94,13 @@ def main() -> None:
     print(f"{report['device']}, torch {torch.__version__}, {options.steps} steps of {options.batch}")
     for name in options.models:
         pattern, sizes, low, high = (SMALL if options.digits else PAPER)[name]
+        # Before and after the sweep, so that a machine that slows down in between slows down both.
+        before = {size: plain_seconds(pattern, size, [low, low * 10], examples, options) for size in sizes}
         results, seconds = swept(name, pattern, sizes, low, high, examples, options)
-        sample = {size: plain_seconds(pattern, size, [low, low * 10], examples, options) for size in sizes}
-        grid = sum(sample.values()) * POINTS * len(SEEDS)
+        after = {size: plain_seconds(pattern, size, [low, low * 10], examples, options) for size in sizes}
+        sample = {size: (before[size] + after[size]) / 2 for size in sizes}
+        grids = [sum(times.values()) * POINTS * len(SEEDS) for times in (before, after)]
+        grid = sum(grids) / 2
         entry = {
             "sizes": sizes,
             "cells": len(results.records),
@@ -111,7 +115,8 @@ def main() -> None:
         print(
             f"{name} {sizes}: {entry['cells']} cells in {seconds:.1f} s; plain grid of "
             f"{POINTS * len(SEEDS) * len(sizes)} "
-            f"cells {grid:.0f} s (sampled); {entry['ratio']:.1f} times faster",
+            f"cells {grid:.0f} s (sampled: {grids[0]:.0f} before, {grids[1]:.0f} after); "
+            f"{entry['ratio']:.1f} times faster",
             flush=True,
         )
         if cuda and not options.digits:

@@ -27,9 +27,10 @@ PATTERNS = {
 
 def stepped(task: Task, cell: Cell) -> np.ndarray:
     """The captured step, run eagerly."""
-    stepper = Stepper(task, task.examples, torch.device("cpu"), compiled=False)
+    cpu, host = torch.device("cpu"), task.build()
+    stepper = Stepper(task, host, task.examples, cpu, compiled=False)
     for _ in range(2):  # a second run must not remember the first
-        stepper.load(initial_state(task, cell.seed), task.order(cell.seed), cell.rate)
+        stepper.load(initial_state(task, host, cell.seed, cpu), task.order(cell.seed), cell.rate)
         torch.manual_seed(cell.seed)
         for _ in range(task.training.steps):
             stepper()

@@ -46,6 +46,7 @@ class GraphRunner:
         self._device = torch.device(device)
         self._compiled = compiled
         self._examples = task.examples.to(self._device)
+        self._host = task.build()  # what lanes copy, and where initialisations are drawn
         self._states: dict[int, dict[str, Tensor]] = {}
         self._orders: dict[int, Tensor] = {}
         self._look = max(1, task.training.steps // LOOKS)
@@ -83,7 +84,7 @@ class GraphRunner:
 
     # -- lanes ---------------------------------------------------------------------------------------------------
     def _open_lane(self) -> _Lane:
-        stepper = Stepper(self._task, self._examples, self._device, compiled=self._compiled)
+        stepper = Stepper(self._task, self._host, self._examples, self._device, compiled=self._compiled)
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
@@ -136,8 +137,7 @@ class GraphRunner:
     # -- runs ----------------------------------------------------------------------------------------------------
     def _load(self, stepper: Stepper, cell: Cell) -> None:
         if cell.seed not in self._states:
-            state = initial_state(self._task, cell.seed)
-            self._states[cell.seed] = {n: t.to(self._device) for n, t in state.items()}
+            self._states[cell.seed] = initial_state(self._task, self._host, cell.seed, self._device)
             self._orders[cell.seed] = self._task.order(cell.seed).to(self._device)
         stepper.load(self._states[cell.seed], self._orders[cell.seed], cell.rate)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +22,12 @@ from depthlr.training.task import Task
 class Stepper:
     """A model, its optimizer and its place in a run; calling it takes one step."""
 
-    def __init__(self, task: Task, examples: Examples, device: torch.device, *, compiled: bool) -> None:
+    def __init__(
+        self, task: Task, model: nn.Module, examples: Examples, device: torch.device, *, compiled: bool
+    ) -> None:
         training = task.training
         self._task, self._examples, self._device = task, examples, device
-        self.model = task.build().to(self._device).train()
+        self.model = deepcopy(model).to(self._device).train()  # copying is faster than building and initialising anew
         self._images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
         if self._images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -70,11 +73,11 @@ class Stepper:
         self._step.add_(1)
 
 
-def initial_state(task: Task, seed: int) -> dict[str, Tensor]:
-    """A seed's initialisation, drawn on the CPU, so that every device starts from the same numbers."""
-    model = task.build()
+def initial_state(task: Task, model: nn.Module, seed: int, device: torch.device) -> dict[str, Tensor]:
+    """A seed's initialisation, drawn into a model on the CPU, so that every device starts from the same numbers."""
     task.initialise(model, seed)
-    return {n: t.detach() for n, t in (*model.named_parameters(), *model.named_buffers())}
+    named = (*model.named_parameters(), *model.named_buffers())
+    return {name: tensor.detach().to(device, copy=True) for name, tensor in named}
 
 
 def compile_repeated(model: nn.Module) -> None:
