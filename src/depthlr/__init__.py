@@ -6,8 +6,9 @@ from depthlr.init import gating_factor, init_
 from depthlr.law import Fit, fit_power_law
 from depthlr.trace import Depth, effective_depth
 from depthlr.transfer import CarriedRate, transfer_rate
+from depthlr.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "CarriedRate",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.browser.study import named, run
+from tests.browser.study import STUDY, named, run
 
 from depthlr.present.report import report
-from depthlr.study import read_results
+from depthlr.study import environment, open_store, read_results
+from depthlr.study.record import record
+from depthlr.training.cell import Cell, Outcome
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -91,6 +95,40 @@ def test_it_fits_the_width_of_a_desk_and_of_a_phone(look, trained, tmp_path, wid
     picture = tmp_path / f"{width}-{scheme}.png"
     page.screenshot(path=picture, full_page=True)
     assert picture.stat().st_size > 10_000
+
+
+def test_triangles_of_one_depth_hide_none_of_another(look, tmp_path):
+    path = tmp_path / "x.sqlite"
+    with open_store(path, STUDY, depths={2: 3, 4: 5, 8: 9}) as store:
+        for size in STUDY.model.sizes:
+            for place, loss in ((3, 2.0), (4, 1.0), (5, 2.0), (6, np.inf)):
+                outcome = Outcome(np.array([loss], dtype=np.float32), 0.1, diverged=loss == np.inf)
+                store.put(record(Cell(size, 0, STUDY.search.rates[place]), outcome, None))
+    page = look(write(path, tmp_path)).page
+    boxes = [
+        page.locator(f'#landscape [data-size="{size}"] path.up').bounding_box() for size in sorted(STUDY.model.sizes)
+    ]
+    assert len({round(box["x"]) for box in boxes}) == 1
+    for shallow, deep in pairwise(boxes):
+        assert shallow["y"] + shallow["height"] <= deep["y"] + 0.5
+
+
+def test_the_law_is_drawn_through_the_centre_of_the_fit(look, trained, tmp_path):
+    """Its line crosses the fit's, which both begin at the shallowest depth, amid the depths that were run."""
+    page = look(write(trained, tmp_path)).page
+    law, fit = (points(page.locator(f"#scaling path.{name}").first.get_attribute("d")) for name in ("law", "fit"))
+    slopes = [(line[1][1] - line[0][1]) / (line[1][0] - line[0][0]) for line in (law, fit)]
+    crossing = law[0][0] + (fit[0][1] - law[0][1]) / (slopes[0] - slopes[1])
+    assert law[0][0] < crossing < fit[1][0]
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    return [tuple(map(float, pair.split())) for pair in re.split("[ML]", path) if pair]
+
+
+def test_what_ran_it_is_shown(look, trained, tmp_path):
+    page = look(write(trained, tmp_path)).page
+    assert str(environment()) in page.locator("#run .facts").inner_text()
 
 
 def test_a_hostile_name_is_text(look, tmp_path):

@@ -216,7 +216,7 @@ def test_points_hold_what_a_plot_needs():
 
 
 def test_the_fit_prints_as_one_line():
-    fit = Fit(-1.364, 0.081, (-1.552, -1.171), 0.95, 0.2, 0.983, 1.0, points=(None,) * 8)
+    fit = Fit(-1.364, 0.081, (-1.552, -1.171), 0.95, 0.2, 0.983, 1.0, (None,) * 8, 0.9, 0.3)
     assert str(fit) == "slope -1.36 ± 0.08 (95% -1.55..-1.17), R² 0.98, 8 depths"
 
 
@@ -243,3 +243,50 @@ def test_our_own_sweep_is_fitted_to_the_slope_in_the_findings():
 def test_what_cannot_be_fitted_says_why(depths, rates, options, complaint):
     with pytest.raises(DepthlrError, match=complaint):
         fit_power_law(depths, rates, **options)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("options", [{}, {"spacing": 0.3}, {"pooling": 0.0}, {"pooling": 50.0}])
+def test_the_law_crosses_the_line_at_the_centre_amid_the_depths(seed, options):
+    rng = np.random.default_rng(seed)
+    depths = np.repeat([4.0, 6, 9, 20, 33], 3)
+    fit = fit_power_law(depths, 10 ** (0.1 * rng.normal(size=15) - 1.5 * np.log10(depths)), **options)
+    x = np.log10([point.depth for point in fit.points])
+    assert x.min() < fit.centre < x.max()
+    assert 0 < fit.spread <= np.ptp(x) / 2
+    assert fit.by_law(10**fit.centre) == pytest.approx(fit.predict(10**fit.centre))
+    assert math.log10(fit.by_law(100) / fit.by_law(10)) == pytest.approx(-1.5)
+
+
+def test_equal_weights_have_the_plain_mean_and_deviation():
+    fit = fit_power_law([4, 8, 32], [1.0, 0.5, 0.1])
+    x = np.log10([4, 8, 32])
+    assert (fit.centre, fit.spread) == pytest.approx((x.mean(), x.std()))
+
+
+def test_a_surer_depth_draws_the_centre_to_itself():
+    logs = {4: (0.0, 0.0002), 8: (-0.4, -0.6), 16: (-0.7, -1.1)}
+    pairs = [(depth, 10**log) for depth, found in logs.items() for log in found]
+    fit = fit_power_law(*zip(*pairs, strict=True), pooling=0)
+    assert fit.centre == pytest.approx(math.log10(4), abs=0.01)
+
+
+def test_the_band_holds_the_true_line_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    depths = np.repeat([4, 6, 9, 14, 20, 33], 4)
+    held, trials, at = 0, 400, [4, 11, 33]
+    for _ in range(trials):
+        logs = -1.5 * np.log10(depths) + 0.1 * rng.normal(size=depths.size)
+        low, high = fit_power_law(depths, 10**logs).band(at)
+        held += np.mean([a <= d**-1.5 <= b for a, b, d in zip(low, high, at, strict=True)])
+    assert 0.93 < held / trials <= 1
+
+
+def test_the_band_is_narrowest_at_the_centre_and_unknown_without_an_interval():
+    fit = fit_power_law(*optima(np.random.default_rng(1)))
+    depths = np.geomspace(1, 100, 401)
+    low, high = fit.band(depths)
+    widths = np.log10(high / low)
+    assert math.log10(depths[widths.argmin()]) == pytest.approx(fit.centre, abs=0.01)
+    assert (np.diff(widths, 2) > 0).all()
+    assert fit_power_law([4, 8], [1.0, 0.5]).band([4]) is None

@@ -22,12 +22,22 @@ from depthlr.cli.report import report as verb
 from depthlr.errors import DepthlrError
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.findings import findings
-from depthlr.present.follow import Follower, read_snapshot
 from depthlr.present.numbers import rate_text, signed
 from depthlr.present.page import policy, script_json
 from depthlr.present.plot_data import FEWEST, plot_data, thinned
 from depthlr.present.report import report
-from depthlr.study import Models, Search, Study, Training, open_store, parse_study, read_results, sweep
+from depthlr.study import (
+    Environment,
+    Models,
+    Search,
+    Study,
+    Training,
+    open_store,
+    parse_study,
+    read_results,
+    read_snapshot,
+    sweep,
+)
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
 
@@ -40,10 +50,14 @@ STUDY = Study(
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" ${x} {{y}} `z`"
 
 
+HERE = Environment("CPU, 2 cores", "2.13.0+cpu", "0.1.0", "3.11.7")
+THERE = Environment("NVIDIA H200", "2.11.0", "0.1.0", "3.12.3")
+
+
 def written(path, study=STUDY, depths=True):
     made = landscape(1, study)
     counted = {size: size + 2 for size in study.model.sizes} if depths else None
-    sweep(study, lambda size: LandscapeRunner(made, size), path, depths=counted)
+    sweep(study, lambda size: LandscapeRunner(made, size), path, depths=counted, environment=HERE)
     return path
 
 
@@ -165,6 +179,38 @@ def test_equal_studies_give_equal_reports(path):
     assert report(path) == report(path)
 
 
+@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+def test_it_names_what_ran_the_study_and_not_what_writes_the_report(path, tmp_path, monkeypatch, form):
+    text = report(path, form)
+    assert str(HERE) in unescape(text).replace("\\", "")
+    monkeypatch.setattr("torch.__version__", "9.9.9")
+    monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
+    assert report(path, form) == text
+    moved = tmp_path / "moved.sqlite"
+    with open_store(moved, STUDY) as store:
+        for where in (HERE, THERE):
+            store.ran_on(where)
+    assert f"{HERE}, then {THERE}" in unescape(report(moved, form)).replace("\\", "")
+
+
+def test_json_has_the_environments_one_by_one_and_an_older_file_none(path, tmp_path):
+    assert json.loads(report(path, "json"))["environments"] == [vars(HERE)]
+    with open_store(tmp_path / "old.sqlite", STUDY):
+        pass
+    old = json.loads(report(tmp_path / "old.sqlite", "json"))
+    assert (old["environments"], old["run"]["Trained on"]) == ([], "not recorded")
+
+
+def test_the_law_is_drawn_through_the_centre_and_tabled_from_the_first_rate(path):
+    found = findings(read_snapshot(path))
+    for over, drawn in plot_data(found)["fits"].items():
+        fit = found.slopes[over]
+        for log in (fit.centre, 0.0, 2.0):
+            assert 10 ** (drawn["law"] + LAW_EXPONENT * log) == pytest.approx(fit.by_law(10**log))
+    assert found.law_from == "5"
+    assert all("law from 5" in report(path, form) for form in ("html", "markdown"))
+
+
 def test_notes_are_shown(tmp_path):
     study = replace(STUDY, search=replace(STUDY.search, low=1.0, high=2.0))  # all optima lie elsewhere
     path = written(tmp_path / "x.sqlite", study)
@@ -174,6 +220,19 @@ def test_notes_are_shown(tmp_path):
         said = unescape(report(path, form)).replace("\\", "")
         assert notes[0] in said
     assert json.loads(report(path, "json"))["notes"] == list(notes)
+
+
+def test_of_very_many_notes_the_first_and_the_last_are_shown(tmp_path):
+    study = replace(STUDY, search=replace(STUDY.search, low=1.0, high=2.0, points=4, seeds=tuple(range(40))))
+    path = tmp_path / "x.sqlite"
+    with open_store(path, study) as store:
+        for seed in study.search.seeds:
+            store.put(record(Cell(3, seed, 1.0), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), None))
+    notes = read_results(path).notes
+    assert len(notes) == 41
+    shown = json.loads(report(path, "json"))["notes"]
+    assert shown == [*notes[:29], "and 11 more of this kind", notes[-1]]
+    assert all("and 11 more of this kind" in report(path, form) for form in ("html", "markdown"))
 
 
 def test_a_study_without_a_cell_has_a_report(tmp_path):
@@ -213,32 +272,6 @@ def test_no_optimum_is_lost_to_thinning(path, monkeypatch):
     for curve, drawn in zip(found.curves, data["curves"], strict=True):
         assert data["rates"][drawn[2][drawn[4]]] == pytest.approx(curve.optimum.rate, rel=1e-5)
         assert drawn[3][drawn[4]] == pytest.approx(curve.optimum.loss, rel=1e-4)
-
-
-def test_a_snapshot_is_what_the_store_reads(path):
-    assert read_snapshot(path).results == read_results(path)
-
-
-def test_a_follower_reads_only_what_is_new_and_notices_another_study(tmp_path):
-    path = tmp_path / "x.sqlite"
-    follower = Follower(path)
-    assert follower.read() is None
-    outcome = Outcome(np.array([1.0], dtype=np.float32), 0.1, False)
-    versions = []
-    with open_store(path, STUDY) as store:
-        for rate in STUDY.search.rates[:3]:
-            store.put(record(Cell(3, 0, rate), outcome, None))
-            snapshot = follower.read()
-            assert snapshot is not None
-            assert snapshot.results == read_results(path)
-            assert follower.read() is snapshot
-            versions.append(snapshot.version)
-    assert versions == sorted(set(versions))
-    path.unlink()
-    other = replace(STUDY, name="other", training=replace(STUDY.training, batch=7))
-    with open_store(path, other):
-        pass
-    assert follower.read().results == read_results(path)
 
 
 def test_a_damaged_record_is_not_shown_and_is_noted(tmp_path):

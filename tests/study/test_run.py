@@ -11,7 +11,7 @@ from benchmarks.landscape import Landscape, LandscapeRunner, landscape, study
 
 from depthlr.data import load
 from depthlr.errors import DepthlrError
-from depthlr.study import SweepInterrupted, read_results, read_store, sweep, to_csv, to_json
+from depthlr.study import SweepInterrupted, estimate, read_results, read_store, sweep, to_csv, to_json, wanted
 from depthlr.training.cell import Outcome
 
 DEPTHS = {3: 4, 6: 7, 12: 13}
@@ -83,6 +83,41 @@ def test_progress_is_told_everything_and_the_time_once_it_is_known(given, tmp_pa
     assert watch.estimates[-1] == (type(watch.estimates[-1]))(0, 0, 0, 0.0)
     for done, left in enumerate(watch.estimates):
         assert left.least <= len(watch.cells) - done <= left.most
+
+
+def test_the_search_is_asked_once_a_wave_and_not_once_a_cell(given, tmp_path, monkeypatch):
+    asked, waves = [], []
+
+    class Counting(LandscapeRunner):
+        def train(self, cells):
+            waves.append(len(cells))
+            yield from super().train(cells)
+
+    def counted(search, sizes, known):
+        asked.append(len(known))
+        return wanted(search, sizes, known)
+
+    for function in (sweep, estimate):  # wherever their modules look it up
+        monkeypatch.setitem(function.__globals__, "wanted", counted)
+    results = sweep(given.study, lambda size: Counting(given, size), tmp_path / "s.sqlite")
+    assert sum(waves) == len(results.records)
+    assert len(asked) == len(waves) + 1
+    assert asked == sorted(set(asked))
+
+
+def test_curves_and_what_is_missing_are_worked_out_once(given, tmp_path, monkeypatch):
+    results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
+    fresh = read_results(tmp_path / "s.sqlite")
+    asked = []
+    monkeypatch.setattr("depthlr.study.results.wanted", lambda *given: asked.append(given) or [])
+    assert results.curves is results.curves
+    assert results.complete
+    assert results.complete
+    assert len(asked) == 1
+    assert results == fresh  # what is kept aside is no part of it
+    fewer = replace(results, records=results.records[:5])
+    assert fewer != results
+    assert len(fewer.curves) < len(results.curves)
 
 
 def test_a_finished_sweep_opens_no_runner(given, tmp_path):

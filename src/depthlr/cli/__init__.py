@@ -1,7 +1,8 @@
-"""Layer 5: the command line, one small file a verb."""
+"""Layer 6: the command line, one small file a verb."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,10 +12,13 @@ def main() -> None:
     from depthlr.errors import DepthlrError
 
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here and not at the exit, where a reader that went away would be a traceback
     except DepthlrError as error:
         print(f"depthlr: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say to it
-        sys.stderr.close()
-        raise SystemExit(0) from None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None

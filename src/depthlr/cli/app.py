@@ -9,12 +9,14 @@ from depthlr.cli.demo import demo
 from depthlr.cli.depth import depth
 from depthlr.cli.export import export
 from depthlr.cli.fit import fit
+from depthlr.cli.literal_help import LiteralHelp
 from depthlr.cli.measure import measure
 from depthlr.cli.plot import plot
 from depthlr.cli.report import report
 from depthlr.cli.serve import serve
 from depthlr.cli.sweep import sweep
 from depthlr.cli.transfer import transfer
+from depthlr.cli.version import Version
 
 app = typer.Typer(
     help="Tune a shallow model, get the learning rate of the deep one.",
@@ -23,4 +25,9 @@ app = typer.Typer(
     add_completion=False,
 )
 for verb in (demo, depth, measure, transfer, sweep, serve, fit, report, plot, export, data):
-    app.command()(verb)
+    app.command(cls=LiteralHelp)(verb)
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """What stands before a verb."""

@@ -84,12 +84,10 @@ def _read(file: str) -> tuple[list[float], list[float]]:
 
 def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
     """A fit as JSON has it, with the rates at the depths that were asked for."""
-    low, high = found.interval
-    bounded = high != float("inf")
     return {
         "slope": found.slope,
-        "stderr": found.stderr if bounded else None,
-        "interval": [low, high] if bounded else None,
+        "stderr": found.stderr if found.bounded else None,
+        "interval": list(found.interval) if found.bounded else None,
         "level": found.level,
         "intercept": found.intercept,
         "r2": found.r2,

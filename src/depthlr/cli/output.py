@@ -10,11 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from depthlr.present.numbers import rate_text
 
-def rate_text(rate: float) -> str:
-    """A rate in three digits, as people write it: 6.23e-3."""
-    mantissa, exponent = f"{rate:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+__all__ = ["print_json", "print_note", "print_table", "rate_text"]
 
 
 def print_json(value: Any) -> None:

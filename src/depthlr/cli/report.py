@@ -26,7 +26,8 @@ class Form(StrEnum):
 def report(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
     out: Annotated[
-        Path | None, typer.Option(help="the file to write [html: beside the study; otherwise stdout]; - for stdout")
+        Path | None,
+        typer.Option(help="the file to write, - for stdout", show_default="html beside the study, others to stdout"),
     ] = None,
     format: Annotated[Form, typer.Option(help="html is one page that needs no network")] = Form.html,
 ) -> None:

@@ -12,13 +12,13 @@ import typer
 from depthlr.cli.depth import Json
 from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
-from depthlr.present.follow import read_snapshot
 from depthlr.present.server import serving
+from depthlr.study.follow import read_snapshot
 
 
 def serve(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, running, finished, or still to begin")],
-    port: Annotated[int, typer.Option(help="[any that is free]")] = 0,
+    port: Annotated[int, typer.Option(help="where it listens", show_default="any that is free")] = 0,
     json: Json = False,
 ) -> None:
     """Show a sweep's report live, to this computer alone, until Ctrl-C."""

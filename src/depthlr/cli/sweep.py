@@ -46,17 +46,23 @@ def sweep(
     model: Annotated[str | None, typer.Option(help="without a study: the model, such as resnet?width=16")] = None,
     vary: Annotated[str | None, typer.Option(help="the argument that makes it deeper")] = None,
     sizes: Annotated[str | None, typer.Option(help="the values of that argument, such as 3,4,6")] = None,
-    data: Annotated[str | None, typer.Option(help="data set, as depthlr data names it [digits]")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum, adam, adamw or muon [sgd]")] = None,
-    batch: Annotated[int | None, typer.Option(help="examples a step [128]")] = None,
-    steps: Annotated[int | None, typer.Option(help="steps a run [100]")] = None,
-    search: Annotated[str | None, typer.Option(help="adaptive, or grid for every rate [adaptive]")] = None,
-    low: Annotated[float | None, typer.Option(help="lowest rate [1e-4]")] = None,
-    high: Annotated[float | None, typer.Option(help="highest rate [10]")] = None,
-    points: Annotated[int | None, typer.Option(help="rates in the grid between them [80]")] = None,
-    seeds: Annotated[int | None, typer.Option(help="how many seeds [3]")] = None,
+    data: Annotated[str | None, typer.Option(help="data set, as depthlr data names it", show_default="digits")] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd, momentum, adam, adamw or muon", show_default="sgd")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="examples a step", show_default="128")] = None,
+    steps: Annotated[int | None, typer.Option(help="steps a run", show_default="100")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="adaptive, or grid for every rate", show_default="adaptive")
+    ] = None,
+    low: Annotated[float | None, typer.Option(help="lowest rate", show_default="1e-4")] = None,
+    high: Annotated[float | None, typer.Option(help="highest rate", show_default="10")] = None,
+    points: Annotated[int | None, typer.Option(help="rates in the grid between them", show_default="80")] = None,
+    seeds: Annotated[int | None, typer.Option(help="how many seeds", show_default="3")] = None,
     folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None,
-    out: Annotated[Path | None, typer.Option(help="the file that keeps it [the study's name .sqlite]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="the file that keeps it", show_default="the study's name, .sqlite")
+    ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
     json: Json = False,
 ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -21,8 +22,11 @@ from depthlr.training.cell import Cell
 class SweepProgress:
     """A table that grows in a terminal; elsewhere a line at the start and one a finished size."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic) -> None:
         self._study = study
+        self._clock = clock
+        self._began = clock()
+        self._trained = 0.0  # seconds that the cells of this run took, one by one
         self._records: list[Record] = []
         self._left = Estimate(0, 0, 0, None)
         self._console = Console(stderr=True)
@@ -41,6 +45,7 @@ class SweepProgress:
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
         self._records = list(known)
         self._left = estimate
+        self._began = self._clock()
         for cell in damaged:
             self._note(
                 f"note: the record of size {cell.size}, seed {cell.seed}, rate {cell.rate:g} is damaged and is not "
@@ -49,12 +54,13 @@ class SweepProgress:
         if known:
             self._note(f"{len(known)} cells are kept from before")
         if estimate.most:
-            self._note(left_text(estimate))
+            self._note(self._to_come(estimate))
 
     def finished(self, record: Record, estimate: Estimate) -> None:
         before = self._records[-1].cell.size if self._records else record.cell.size
+        self._trained += record.seconds
         if record.cell.size != before and not self._console.is_terminal:
-            self._note(f"{self._row(before)}; {left_text(estimate)}")
+            self._note(f"{self._row(before)}; {self._to_come(estimate)}")
         self._records.append(record)
         self._left = estimate
 
@@ -74,7 +80,12 @@ class SweepProgress:
             cells = [record for record in self._records if record.cell.size == size]
             if cells:
                 table.add_row(str(size), str(len(cells)), best_rate(cells))
-        return Group(table, f"{len(self._records)} cells done, {left_text(self._left)}")
+        return Group(table, f"{len(self._records)} cells done, {self._to_come(self._left)}")
+
+    def _to_come(self, left: Estimate) -> str:
+        """Cells run beside each other, so how fast they pass is measured; before the first nothing is said of time."""
+        pace = (self._clock() - self._began) / self._trained if self._trained else None
+        return left_text(left, None if pace is None or left.seconds is None else left.seconds * pace)
 
 
 def best_rate(cells: Sequence[Record]) -> str:
@@ -88,11 +99,11 @@ def best_rate(cells: Sequence[Record]) -> str:
     return rate_text(statistics.median_low(r.cell.rate for r in best.values())) if best else "-"
 
 
-def left_text(left: Estimate) -> str:
+def left_text(left: Estimate, seconds: float | None) -> str:
     """`about 47 cells to come (20 to 680), about 3 min`."""
     bounds = f" ({left.least} to {left.most})" if left.least < left.most else ""
     about = "about " if bounds else ""
-    return f"{about}{left.likely} cells to come{bounds}" + ("" if left.seconds is None else f", {_time(left.seconds)}")
+    return f"{about}{left.likely} cells to come{bounds}" + ("" if seconds is None else f", {_time(seconds)}")
 
 
 def _time(seconds: float) -> str:

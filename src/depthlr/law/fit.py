@@ -11,6 +11,9 @@ Interval. The slope's error is estimated twice: from the seeds (t with the seeds
 scatter of the depths about the line (t with depths - 2). The wider interval counts. The standard error is likewise the
 seeds' one times max(1, sqrt(reduced chi^2)), the Birge factor. Two depths have no scatter, and one seed has no spread:
 an interval that neither can give is infinite.
+
+Band. At the weighted centre of log10 depth the line's height and slope err independently, so the line's own error at x
+is half^2 = half_slope^2 ((x - centre)^2 + spread^2), with spread the weighted deviation of log10 depth.
 """
 
 import math
@@ -23,7 +26,9 @@ from numpy.typing import NDArray
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import finite, positive
 from depthlr.law.html import html_table
+from depthlr.law.power import transfer
 
+_LONGEST = 300.0  # decades: a band that reaches further ends there, where floats do
 _SAME = 1e-9  # optima this close in decades are one grid point, written down with different rounding
 
 Array = NDArray[np.float64]
@@ -51,6 +56,8 @@ class Fit:
     r2: float
     chi2: float | None  # scatter about the line over what the seeds allow, a degree of freedom; None if not known
     points: tuple[Point, ...]
+    centre: float  # weighted mean of log10 depth, where the line is surest
+    spread: float  # weighted deviation of log10 depth about it
 
     @property
     def depths(self) -> int:
@@ -62,18 +69,33 @@ class Fit:
         """How many optima were fitted, over all depths and seeds."""
         return sum(point.observations for point in self.points)
 
+    @property
+    def bounded(self) -> bool:
+        """Is the slope's interval known?"""
+        return math.isfinite(self.interval[1] - self.interval[0])
+
     def predict(self, depth: float) -> float:
         """The line's rate at a depth."""
         return float(10 ** (self.intercept + self.slope * math.log10(positive(depth, "The depth"))))
 
+    def by_law(self, depth: float) -> float:
+        """The rate at a depth on the line of the law's slope, -3/2, that crosses this one at the centre."""
+        middle = 10**self.centre
+        return transfer(self.predict(middle), middle, depth)
+
+    def band(self, depths: Sequence[float]) -> tuple[Array, Array] | None:
+        """Lowest and highest rate of the line at each depth, by the fit's level; None if its interval is infinite."""
+        if not self.bounded:
+            return None
+        half_slope = (self.interval[1] - self.interval[0]) / 2
+        x = np.log10(np.asarray(depths, dtype=np.float64))
+        line, half = self.intercept + self.slope * x, half_slope * np.hypot(x - self.centre, self.spread)
+        return 10 ** np.clip(line - half, -_LONGEST, _LONGEST), 10 ** np.clip(line + half, -_LONGEST, _LONGEST)
+
     def __str__(self) -> str:
         low, high = self.interval
         error = f" ± {self.stderr:.2f}" if math.isfinite(self.stderr) else ""
-        span = (
-            f"{self.level * 100:g}% {low:.2f}..{high:.2f}"
-            if math.isfinite(high)
-            else "no interval: add seeds or depths"
-        )
+        span = f"{self.level * 100:g}% {low:.2f}..{high:.2f}" if self.bounded else "no interval: add seeds or depths"
         return f"slope {self.slope:.2f}{error} ({span}), R² {self.r2:.2f}, {self.depths} depths"
 
     def _repr_html_(self) -> str:
@@ -123,6 +145,8 @@ def fit_power_law(
         r2=line.r2,
         chi2=chi2 if known else None,
         points=points,
+        centre=line.centre,
+        spread=line.spread,
     )
 
 
@@ -164,6 +188,8 @@ class _Line:
     stderr: float  # of the slope, if the variances are true
     chi2: float
     r2: float
+    centre: float
+    spread: float
 
 
 def _line(points: Sequence[Point], variances: Array) -> _Line:
@@ -184,6 +210,8 @@ def _line(points: Sequence[Point], variances: Array) -> _Line:
         stderr=1 / math.sqrt(spread),
         chi2=left,
         r2=0.0 if flat else 1 - left / total,
+        centre=float(x_mean),
+        spread=math.sqrt(spread / float(weight.sum())),
     )
 
 

@@ -11,7 +11,8 @@ def loss_label(study: Study) -> str:
     unit = " (nats)" if training.loss == "cross_entropy" else ""
     if training.metric == "last_epoch":
         return f"training loss, mean of the last epoch{unit}"
-    budget = f"{training.steps} steps" if training.steps else f"{training.epochs} epochs"
+    count, unit_of_time = (training.steps, "step") if training.steps else (training.epochs, "epoch")
+    budget = f"{count} {unit_of_time}s" if count != 1 else f"one {unit_of_time}"
     return f"training loss, mean of {budget}{unit}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,25 +11,29 @@ import numpy as np
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.energy_profile import energies_of
-from depthlr.present.intervals import band, centre, seed_interval
-from depthlr.present.numbers import signed, slope_text
+from depthlr.present.intervals import seed_interval
+from depthlr.present.numbers import slope_text
 from depthlr.present.style import (
+    LAW_LABEL,
     MARKERS,
     add_legend,
     axes_or_new,
     category_colours,
     depth_axis,
+    draw_interval,
     ink,
     log_axis,
+    set_title,
 )
+from depthlr.present.verdict import verdict
 from depthlr.transfer.carry import Measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDE = 1.0  # an interval longer than this cannot tell the law from half a power more or less
+ASIDE = 1.012  # how far a point stands beside its depth, so that the two intervals do not hide each other
+LINE = 68  # characters of the verdict that fit above the axes
 
 
 @dataclass(frozen=True)
@@ -59,18 +63,6 @@ def check_of(energies: Mapping[float, Measured]) -> DepthCheck:
     return DepthCheck(*fits)
 
 
-def verdict(fit: Fit) -> str:
-    """One sentence: the law holds, use the measured slope, or nothing is decided."""
-    low, high = fit.interval
-    if not math.isfinite(high - low):
-        return "Undecided: no interval. Add seeds or a third depth."
-    if low <= LAW_EXPONENT <= high:
-        if high - low > WIDE:
-            return f"Undecided: {signed(low)} to {signed(high)} contains −3/2 and much else. Add seeds or depths."
-        return f"The law holds: {signed(low)} to {signed(high)} contains −3/2."
-    return f"Use the measured slope {signed(fit.slope)} ({signed(low)} to {signed(high)}), not the law's −3/2."
-
-
 def depth_check(energies: Mapping[float, Measured], *, axes: Axes | None = None) -> Axes:
     """Rate for energy 1, in the mean and in the readout, against effective depth, with slopes, the law, the verdict."""
     found = check_of(energies)
@@ -84,20 +76,20 @@ def depth_check(energies: Mapping[float, Measured], *, axes: Axes | None = None)
         rates = np.array([fit.predict(depth) for depth in reach])
         points = [10**point.log10_rate for point in fit.points]
         style = {"color": colours[index], "marker": MARKERS[index], "ms": 5.5, "ls": ""}
-        axes.plot(depths, points, **style, label=f"{name}: {slope_text(fit)}", gid=name.replace(" ", "-"))  # type: ignore[arg-type]
-        for point in fit.points:
+        places = [depth * (1 / ASIDE, ASIDE)[index] for depth in depths]
+        axes.plot(places, points, **style, label=f"{name}: {slope_text(fit)}", gid=name.replace(" ", "-"))  # type: ignore[arg-type]
+        for place, point in zip(places, fit.points, strict=True):
             ends = seed_interval(point)
             if ends is not None:
-                axes.plot([point.depth] * 2, ends, color=colours[index], lw=1.4)
+                draw_interval(axes, place, ends, colours[index])
                 shown += [max(ends[0], points[-1] / 10), min(ends[1], points[0] * 10)]
         axes.plot(reach, rates, color=colours[index], lw=1.5)
-        sides = band(fit, list(reach))
+        sides = fit.band(list(reach))
         if sides is not None:
             axes.fill_between(reach, *sides, color=colours[index], alpha=0.13, lw=0)
         shown += [*points, rates[0], rates[-1]]
-    x = centre(found.mean)[0]
-    law = 10 ** (found.mean.intercept + found.mean.slope * x + LAW_EXPONENT * (np.log10(reach) - x))
-    axes.plot(reach, law, color=ink(axes), lw=1.3, ls="--", label="law: slope −3/2", gid="law")
+    law = [found.mean.by_law(depth) for depth in reach]
+    axes.plot(reach, law, color=ink(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
     shown += [law[0], law[-1]]
     axes.set(
         xlim=(reach[0], reach[-1]),
@@ -107,6 +99,6 @@ def depth_check(energies: Mapping[float, Measured], *, axes: Axes | None = None)
     )
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)
-    add_legend(axes, "below")
-    axes.set_title(found.verdict, loc="left", fontsize=10.5, fontweight="bold", color=ink(axes), parse_math=False)
+    add_legend(axes, "below", columns=1)
+    set_title(axes, textwrap.fill(found.verdict, LINE), bold=True)
     return axes

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from depthlr.energy.energy import Energy
 from depthlr.errors import DepthlrError
 from depthlr.present.numbers import number_text
-from depthlr.present.style import MARKERS, add_legend, axes_or_new, category_colours, depth_colours, log_axis, plain
+from depthlr.present.style import (
+    MARKERS,
+    add_legend,
+    axes_or_new,
+    category_colours,
+    depth_colours,
+    lined_up,
+    log_axis,
+    plain,
+)
 from depthlr.transfer.carry import Measured
 
 if TYPE_CHECKING:
@@ -32,13 +41,13 @@ def energy_profile(energies: Mapping[float | str, Measured], *, axes: Axes | Non
         colours: dict[float | str, str] = {key: by_depth[key] for key in numbers}
     else:
         colours = dict(zip(energies, category_colours(axes, len(energies)), strict=True))
+    names = lined_up([plain(f"{key:g}" if isinstance(key, int | float) else key) for key in energies])
     for index, (key, measured) in enumerate(energies.items()):
         seeds = energies_of(measured)
         depth = len(measured.units)
         across = [(unit + 1) / depth for unit in range(depth)]
         values = [[e.units[unit].energy for e in seeds if e.units[unit].energy > 0] for unit in range(depth)]
         drawn = [(x, v) for x, v in zip(across, values, strict=True) if v]  # a unit that does not move has no log
-        label = plain(f"{key:g}" if isinstance(key, int | float) else key)
         mean = median(e.mean for e in seeds)
         axes.plot(
             [x for x, _ in drawn],
@@ -47,7 +56,7 @@ def energy_profile(energies: Mapping[float | str, Measured], *, axes: Axes | Non
             lw=1.5,
             marker=MARKERS[index % len(MARKERS)],
             ms=3.5,
-            label=f"{label}   {number_text(mean)}",
+            label=f"{names[index]}   {number_text(mean)}",
             gid=f"energy-{key}",
         )
         if len(seeds) > 1:

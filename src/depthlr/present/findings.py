@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit
-from depthlr.law.power import LAW_EXPONENT
-from depthlr.present.follow import Snapshot
 from depthlr.present.rates import RateRow, rate_rows
+from depthlr.present.verdict import verdict
 from depthlr.study.estimate import estimate
+from depthlr.study.follow import Snapshot
 from depthlr.study.results import Curve, Over, Results
+
+MOST_NOTES = 30  # however many seeds have something to mind
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,13 @@ class Findings:
         fit = self.slopes[self.over]
         if fit is None:
             return "No slope yet: a line needs optima inside the range of rates at two sizes or more."
-        low, high = fit.interval
-        if not math.isfinite(high):
-            return "How sure this slope is cannot be said: add seeds, or a third size."
-        if low <= LAW_EXPONENT <= high:
-            if low <= 0 <= high:
-                return "The interval holds the law’s −3/2, but also 0, so it decides nothing: add sizes or seeds."
-            return "The law’s −3/2 lies inside the interval."
-        return f"The rate falls {'faster' if high < LAW_EXPONENT else 'more slowly'} than the law’s −3/2."
+        return verdict(fit)
+
+    @property
+    def law_from(self) -> str:
+        """Where the law sets out in the table of rates: the depth, or size, of the first that has one."""
+        first = next((row for row in self.rows if row.law is not None), None)
+        return "" if first is None else f"{first.size if first.depth is None else first.depth:g}"
 
 
 def findings(snapshot: Snapshot) -> Findings:
@@ -61,16 +61,23 @@ def findings(snapshot: Snapshot) -> Findings:
     curves = results.curves
     slopes: dict[Over, Fit | None] = {"depth": _fit(results, "depth"), "size": _fit(results, "size")}
     losses = {record.cell: record.loss for record in results.records}
-    left = estimate(results.study.search, results.study.model.sizes, losses, {})
+    left = estimate(results.study.search, results.study.model.sizes, losses, {}, results.missing)
     damaged = [f"{snapshot.damaged} damaged records are not trusted: run the sweep again"] * bool(snapshot.damaged)
     return Findings(
         snapshot,
         curves=curves,
         slopes=slopes,
         rows=rate_rows(results, curves, slopes) if curves else (),
-        notes=(*damaged, *results.notes),
+        notes=(*damaged, *_shortened(results.notes)),
         to_come=left.likely,
     )
+
+
+def _shortened(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """The first notes and the last, which says that a sweep is unfinished, if it is."""
+    if len(notes) <= MOST_NOTES:
+        return notes
+    return (*notes[: MOST_NOTES - 1], f"and {len(notes) - MOST_NOTES} more of this kind", notes[-1])
 
 
 def _fit(results: Results, over: Over) -> Fit | None:

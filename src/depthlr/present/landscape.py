@@ -11,7 +11,18 @@ from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.present.captions import loss_label, title_of
 from depthlr.present.numbers import rate_text
-from depthlr.present.style import add_legend, axes_or_new, depth_colours, ink, log_axis, plain, set_title, spaced
+from depthlr.present.style import (
+    SMALL,
+    add_legend,
+    axes_or_new,
+    depth_colours,
+    ink,
+    lined_up,
+    log_axis,
+    plain,
+    set_title,
+    spaced,
+)
 from depthlr.study.results import Curve, Results
 
 if TYPE_CHECKING:
@@ -41,11 +52,12 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     axes.set(xscale="log", yscale="log" if log else "linear", ylim=_with_strip(low, top, log, strip))
 
     named = set(spaced([depths[size] for size in curves])) if len(curves) > MANY_DEPTHS else set(depths.values())
+    names = dict(zip(curves, lined_up([f"{depths[size]:g}" for size in curves]), strict=True))
     for size, found in curves.items():
         colour, best = colours[depths[size]], [curve.optimum for curve in found if curve.optimum]
         middle = median_curve(found, top)
         _draw_seeds(axes, found, colour, seeds, strip, alone=not middle)
-        label = f"{depths[size]:g}" + (f"   {rate_text(geometric([b.rate for b in best]))}" if best else "   diverged")
+        label = names[size] + (f"   {rate_text(geometric([b.rate for b in best]))}" if best else "   diverged")
         if middle:
             drawn = axes.plot(*zip(*middle, strict=True), color=colour, lw=2.2, zorder=3, gid=f"median-{size}")
             _clip(axes, drawn, strip)
@@ -67,7 +79,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     log_axis(axes.xaxis)
     if strip:
         axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])  # none among the triangles
-    axes.set(xlabel="learning rate", ylabel=loss_label(results.study))
+    axes.set(xlabel="learning rate (● a seed’s best, ★ their mean)", ylabel=loss_label(results.study))
     over = "effective depth" if results.depths else results.study.model.vary
     add_legend(axes, title=plain(f"{over}, tuned rate"))
     set_title(axes, title_of(results.study))
@@ -172,9 +184,7 @@ def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: M
         )
     strip = step * len(rows) + 0.01
     axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=ink(axes), lw=0.6, alpha=0.4)
-    axes.text(
-        0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=8, color=ink(axes), alpha=0.8
-    )
+    axes.text(0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=ink(axes))
     return strip
 
 

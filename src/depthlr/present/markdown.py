@@ -29,7 +29,8 @@ def markdown(found: Findings) -> str:
 
 
 def _table(found: Findings) -> list[str]:
-    head = [_text(found.name_of("size")), "depth", "rate to use", "95 % interval", "seeds", "fit", "−3/2 law"]
+    law = f"law from {found.law_from}"
+    head = [_text(found.name_of("size")), "depth", "rate to use", "95 % interval", "seeds", "fit", law]
     return [_row(head), _row(["---:"] * len(head)), *(_row(_cells(row)) for row in found.rows)]
 
 

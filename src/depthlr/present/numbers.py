@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from depthlr.law.fit import Fit
 
 MINUS = "\N{MINUS SIGN}"
@@ -30,7 +28,7 @@ def signed(value: float) -> str:
 
 def slope_text(fit: Fit) -> str:
     """`slope −1.30 (95 % −1.50 to −1.10)`."""
-    low, high = fit.interval
-    if not math.isfinite(high - low):
+    if not fit.bounded:
         return f"slope {signed(fit.slope)} (no interval)"
+    low, high = fit.interval
     return f"slope {signed(fit.slope)} ({fit.level * 100:g} % {signed(low)} to {signed(high)})"

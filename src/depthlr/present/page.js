@@ -5,6 +5,8 @@ const hidden = { sizes: new Set(), seeds: new Set() };
 const MOST_LINES = 60; // to begin with
 const MANY_LINES = 12; // drawn finer
 const MOST_DOTS = 1500;
+const ROW = 8; // pixels between the triangles of two depths
+const MOST_ROWS = 48; // pixels of all of them
 const REACH = 6; // an interval that reaches beyond this factor leaves the plot
 const POLL = 1000;
 let data = payload.plot;
@@ -61,10 +63,15 @@ function drawLandscape() {
   const figure = byId("landscape");
   if (!data.curves.length) return figure.replaceChildren();
   const [low, high] = [data.rates[0] / 1.1, data.rates[data.rates.length - 1] * 1.1];
-  const x = { log: true, range: [low, high], ticks: logTicks(low, high, 9), label: "rate" };
-  const y = { ...lossRange(), label: "loss" };
-  const { svg, inner, px, py, box } = frame(figure, "Loss against rate, one line a depth and seed", x, y, 12);
+  const x = { log: true, range: [low, high], ticks: logTicks(low, high, 9), label: "learning rate" };
+  const y = { ...lossRange(), label: data.loss };
   const curves = data.curves.filter(shown);
+  // Triangles stand in a row a depth, shallow above deep, so that none hides another's.
+  const above = (loss) => loss === null || loss > y.range[1];
+  const rows = [...new Set(curves.filter((curve) => curve[3].some(above)).map((curve) => curve[0]))].sort((a, b) => b - a);
+  const step = Math.min(ROW, MOST_ROWS / rows.length);
+  const room = rows.length ? (rows.length - 1) * step : 0;
+  const { svg, inner, px, py, box } = frame(figure, "Loss against rate, one line a depth and seed", x, y, 12, room);
   const dotted = curves.reduce((sum, curve) => sum + curve[2].length, 0) <= MOST_DOTS;
   const points = [];
   for (const curve of curves) {
@@ -75,12 +82,13 @@ function drawLandscape() {
     let path = "";
     let dots = "";
     let up = "";
+    const edge_at = box.top - Math.max(0, rows.indexOf(size)) * step;
     rates.forEach((place, index) => {
       const rate = data.rates[place];
       const loss = losses[index];
-      const spot = { x: px(rate), y: loss === null ? box.top : Math.max(py(loss), box.top), line: `${size}/${seed}` };
+      const spot = { x: px(rate), y: above(loss) ? edge_at - 4 : py(loss), line: `${size}/${seed}` };
       if (loss !== null) path += (index && losses[index - 1] !== null ? "L" : "M") + at(spot.x, py(loss));
-      if (loss === null || py(loss) < box.top) up += `M${at(spot.x - 4, box.top - 1)}l4 -7l4 7z`;
+      if (above(loss)) up += `M${at(spot.x - 4, edge_at - 1)}l4 -7l4 7z`;
       else if (dotted) dots += `M${at(spot.x, spot.y)}h0`;
       const said = loss === null ? "diverged" : `loss ${lossText(loss)}`;
       const mark = index === best ? (edge ? `\noptimum, at the ${edge} edge of the range` : "\noptimum") : "";
@@ -108,7 +116,7 @@ function drawScaling() {
   const where = new Map(data.rows.map((row) => [row.size, row[over]]));
   const seeds = data.curves.filter((curve) => curve[4] >= 0 && where.get(curve[0]) !== null);
   const optimum = (curve) => data.rates[curve[2][curve[4]]];
-  const law = (place) => rows[0].rate * (place / rows[0][over]) ** data.law;
+  const law = (place) => 10 ** (fit.law + data.law * Math.log10(place));
   const line_at = (place) => 10 ** (fit.intercept + fit.slope * Math.log10(place));
   const places = rows.map((row) => row[over]);
   const ends = [Math.min(...places), Math.max(...places)];

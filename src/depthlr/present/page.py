@@ -16,13 +16,14 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.findings import Findings
 from depthlr.present.plot_data import plot_data
 from depthlr.present.sections import sections, title_of
 
 NOTHING: dict[str, Any] = {
-    "vary": "", "over": "size", "law": -1.5, "sizes": [], "seeds": [], "rates": [], "curves": [], "rows": [],
-    "fits": {"depth": None, "size": None},
+    "vary": "", "over": "size", "loss": "loss", "law": LAW_EXPONENT, "sizes": [], "seeds": [], "rates": [],
+    "curves": [], "rows": [], "fits": {"depth": None, "size": None},
 }  # fmt: skip
 UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}  # inside JSON's strings, the only place they occur
 

@@ -60,11 +60,12 @@ function spaced(ticks, place, gap) {
   return kept;
 }
 
-// An SVG as wide as its figure, with axes; `inner` clips what is drawn on it. x and y: {log, range, ticks, label}.
-function frame(figure, label, x, y, right) {
+// An SVG as wide as its figure, with axes; `inner` clips what is drawn on it. x and y: {log, range, ticks, label};
+// `right` and `above` are room beside and over the plot.
+function frame(figure, label, x, y, right, above = 0) {
   const width = Math.max(280, figure.clientWidth || 640);
-  const height = Math.round(Math.min(Math.max(width * (width < 700 ? 0.78 : 0.45), 330), 470));
-  const box = { left: 58, top: 30, right: width - right, bottom: height - 46 };
+  const height = Math.round(Math.min(Math.max(width * (width < 700 ? 0.78 : 0.45), 330), 470) + above);
+  const box = { left: 58, top: 30 + above, right: width - right, bottom: height - 46 };
   const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: 0, "aria-label": label });
   const px = scale(x.log, x.range, [box.left, box.right]);
   const py = scale(y.log, y.range, [box.bottom, box.top]);

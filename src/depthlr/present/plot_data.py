@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from depthlr.law.power import LAW_EXPONENT
+from depthlr.present.captions import loss_label
 from depthlr.present.findings import Findings
-from depthlr.present.intervals import band
 from depthlr.study.results import Curve, Over
 
 POINTS = 50_000  # drawn on a page, over all curves
@@ -25,6 +25,7 @@ def plot_data(found: Findings) -> dict[str, Any]:
     return {
         "vary": found.results.study.model.vary,
         "over": found.over,
+        "loss": loss_label(found.results.study),
         "law": LAW_EXPONENT,
         "sizes": [{"size": size, "depth": (found.results.depths or {}).get(size)} for size in _sizes(found)],
         "seeds": sorted({curve.seed for curve in found.curves}),
@@ -83,12 +84,12 @@ def _fit(found: Findings, over: Over) -> dict[str, Any] | None:
     ends = [float(place) for place in places if place is not None]
     low, high = math.log10(min(ends)), math.log10(max(ends))
     depths = [10 ** (low + (high - low) * step / (STEPS - 1)) for step in range(STEPS)]
-    edges = band(fit, depths, found.results.study.search.spacing)
-    bounded = math.isfinite(fit.interval[1])
+    edges = fit.band(depths)
     return {
         "slope": fit.slope,
         "intercept": fit.intercept,
-        "interval": list(fit.interval) if bounded else None,
+        "law": math.log10(fit.by_law(1.0)),  # the intercept of the law's line
+        "interval": list(fit.interval) if fit.bounded else None,
         "band": [] if edges is None else [list(map(float, ends)) for ends in zip(depths, *edges, strict=True)],
         "last": max(point.depth for point in fit.points),
     }

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from depthlr.law.fit import Fit, Point
-from depthlr.law.power import LAW_EXPONENT
-from depthlr.present.intervals import band, seed_interval
+from depthlr.law.power import transfer
+from depthlr.present.intervals import seed_interval
 from depthlr.study.results import Curve, Over, Results
 
 DEEPER = (2, 4, 8)  # sizes that a fit is carried to, besides those still to be run: multiples of the largest
@@ -27,7 +27,7 @@ class RateRow:
     left_out: int  # seeds whose optimum the range cut off, or that have none
     loss: float | None
     fitted: float | None
-    law: float | None  # carried from the shallowest measured size by depth^-3/2
+    law: float | None  # carried from the shallowest size that has a rate, by depth^-3/2
 
 
 def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, Fit | None]) -> tuple[RateRow, ...]:
@@ -69,14 +69,14 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
         place = _place(places, size)
         if place is not None:
             depth = None if results.depths is None else place
-            rate, interval = fit.predict(place), fit_span(fit, place, spacing)
+            rate, interval = fit.predict(place), fit_span(fit, place)
             rows.append(RateRow(size, depth, rate, interval, 0, 0, None, rate, _law(start, place)))
     return tuple(rows)
 
 
-def fit_span(fit: Fit, depth: float, spacing: float) -> tuple[float, float] | None:
+def fit_span(fit: Fit, depth: float) -> tuple[float, float] | None:
     """The interval of the line's own rate at a depth, if the fit has one."""
-    ends = band(fit, [depth], spacing)
+    ends = fit.band([depth])
     return None if ends is None else (float(ends[0][0]), float(ends[1][0]))
 
 
@@ -88,7 +88,7 @@ def _seeds_span(logs: Sequence[float], spacing: float) -> tuple[float, float] | 
 
 
 def _law(start: tuple[float, float] | None, place: float | None) -> float | None:
-    return None if start is None or place is None else start[1] * (place / start[0]) ** LAW_EXPONENT
+    return None if start is None or place is None else transfer(start[1], start[0], place)
 
 
 def _place(places: Mapping[int, float], size: int) -> float | None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from depthlr.law.fit import Fit
 from depthlr.present.findings import Findings, findings
-from depthlr.present.follow import read_snapshot
 from depthlr.present.markdown import markdown
 from depthlr.present.page import page
 from depthlr.present.run_facts import commands, run_facts
+from depthlr.study.follow import read_snapshot
 
 
 def report(study: Path | str, format: str = "html") -> str:
@@ -32,6 +32,7 @@ def as_json(found: Findings) -> str:
         "cells": len(found.results.records),
         "to_come": found.to_come,
         "notes": list(found.notes),
+        "environments": [vars(environment) for environment in found.results.environments],
         "run": dict(run_facts(found)),
         "commands": commands(found),
     }
@@ -44,7 +45,7 @@ FORMATS: dict[str, Callable[[Findings], str]] = {"html": page, "markdown": markd
 def _fit(fit: Fit) -> dict[str, Any]:
     values = {"slope": fit.slope, "stderr": fit.stderr, "intercept": fit.intercept, "r2": fit.r2, "chi2": fit.chi2}
     finite = {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
-    return finite | {"interval": list(fit.interval) if math.isfinite(fit.interval[1]) else None, "level": fit.level}
+    return finite | {"interval": list(fit.interval) if fit.bounded else None, "level": fit.level}
 
 
 def _optimum(found: Findings, index: int) -> dict[str, Any]:

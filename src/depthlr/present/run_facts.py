@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import re
-from importlib.metadata import PackageNotFoundError, version
 
 from depthlr.present.findings import Findings
 from depthlr.study.toml import to_toml
-
-PACKAGES = ("depthlr", "torch", "numpy")
 
 
 def run_facts(found: Findings) -> list[tuple[str, str]]:
@@ -29,9 +25,9 @@ def run_facts(found: Findings) -> list[tuple[str, str]]:
         ]
     return [
         *facts,
+        ("Trained on", ", then ".join(map(str, results.environments)) or "not recorded"),
         ("Data digest", found.snapshot.data_digest or "not recorded"),
         ("Study digest", study.digest),
-        ("Report written by", ", ".join(filter(None, [_python(), *map(_package, PACKAGES)]))),
     ]
 
 
@@ -60,14 +56,3 @@ def _list(numbers: tuple[int, ...]) -> str:
 def _moment(finished: str) -> str:
     """The date and time of a record without its offset, which is always UTC."""
     return finished.replace("T", " ").removesuffix("+00:00")
-
-
-def _python() -> str:
-    return f"Python {platform.python_version()}"
-
-
-def _package(name: str) -> str:
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return ""

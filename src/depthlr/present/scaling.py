@@ -11,17 +11,19 @@ import numpy as np
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.power import transfer
 from depthlr.present.captions import title_of
-from depthlr.present.intervals import band, centre, seed_interval
+from depthlr.present.intervals import seed_interval
 from depthlr.present.numbers import signed, slope_text
 from depthlr.present.optima import optima_by_depth, predictions
 from depthlr.present.style import (
+    LAW_LABEL,
     MARKERS,
     add_legend,
     axes_or_new,
     category_colours,
     depth_axis,
+    draw_interval,
     ink,
     log_axis,
     plain,
@@ -67,15 +69,14 @@ def scaling(
     if fit is not None:
         rates = np.array([fit.predict(depth) for depth in reach])
         axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}, R² {signed(fit.r2)}", gid="fit")
-        sides = band(fit, list(reach), spacing)
+        sides = fit.band(list(reach))
         if sides is not None:
             axes.fill_between(reach, *sides, color=colour, alpha=0.13, lw=0, gid="band")
         drawn += [rates[0], rates[-1]]
-    law = _law(points, fit, spacing)
-    if law is not None:
-        rates = 10 ** (law[1] + LAW_EXPONENT * (np.log10(reach) - law[0]))
-        axes.plot(reach, rates, color=ink(axes), lw=1.3, ls="--", label="law: slope −3/2 through the centre", gid="law")
-        drawn += [rates[0], rates[-1]]
+    law = [_by_law(points, fit, depth) for depth in reach] if points else []
+    if law:
+        axes.plot(reach, law, color=ink(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
+        drawn += [law[0], law[-1]]
     drawn += _draw_points(axes, points, edges, spacing, colour)
     if isinstance(results, Results) and (rules or energies):
         drawn += _draw_rules(axes, results, over, rules, source, energies, [other, *more])
@@ -108,12 +109,11 @@ def _point(depth: float, rates: Sequence[float]) -> Point:
     return Point(depth, fmean(logs), stdev(logs) if len(logs) > 1 else None, len(logs))
 
 
-def _law(points: Sequence[Point], fit: Fit | None, spacing: float | None) -> tuple[float, float] | None:
-    """The log10 depth and rate through which the law's line is drawn: the fit's centre, or the one point there is."""
+def _by_law(points: Sequence[Point], fit: Fit | None, depth: float) -> float:
+    """The law's line goes through the fit's centre, or through the one point there is."""
     if fit is not None:
-        x = centre(fit, spacing)[0]
-        return x, fit.intercept + fit.slope * x
-    return (math.log10(points[0].depth), points[0].log10_rate) if points else None
+        return fit.by_law(depth)
+    return transfer(10 ** points[0].log10_rate, points[0].depth, depth)
 
 
 def _draw_points(
@@ -128,7 +128,7 @@ def _draw_points(
     for point in points:
         ends = seed_interval(point, spacing)
         if ends is not None:
-            axes.plot([point.depth] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
+            draw_interval(axes, point.depth, ends, colour)
             rate = 10**point.log10_rate
             shown += [max(ends[0], rate / 10**REACH), min(ends[1], rate * 10**REACH)]
     seeds = max((point.observations for point in points), default=0)
@@ -176,8 +176,10 @@ def _draw_rules(
             lw=1,
             ls=":",
             marker=MARKERS[1 + index % (len(MARKERS) - 1)],
-            ms=4.5,
-            mfc="none",
+            ms=5,
+            mfc=axes.get_facecolor(),  # hides the interval's bar behind it
+            zorder=5,
+            markevery=[depth != start for depth in depths],  # there stands the tuned rate itself
             label=plain(f"{rule} from {start:g}"),
             gid=f"rule-{rule}",
         )

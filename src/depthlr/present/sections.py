@@ -13,7 +13,6 @@ from depthlr.present.rates import RateRow
 from depthlr.present.run_facts import commands, run_facts
 from depthlr.study.results import Over
 
-MOST_NOTES = 30
 MOST_ROWS = 60
 WAITING = '<p class="verdict">Waiting for the study’s file: the sweep has not made it yet.</p>'
 
@@ -38,9 +37,9 @@ def title_of(found: Findings | None) -> str:
 
 def slope_span(fit: Fit) -> str:
     """`95 % interval −1.62 to −1.24`, or that there is none."""
-    low, high = fit.interval
-    if not math.isfinite(high):
+    if not fit.bounded:
         return "no interval: add seeds or sizes"
+    low, high = fit.interval
     return f"{fit.level * 100:g} % interval {signed(low)} to {signed(high)}"
 
 
@@ -77,7 +76,7 @@ def _slope_tile(found: Findings, over: Over) -> str:
     fit = found.slopes[over]
     if fit is None:
         return ""
-    span = slope_span(fit).replace("interval ", "", 1) if math.isfinite(fit.interval[1]) else "no interval"
+    span = slope_span(fit).replace("interval ", "", 1) if fit.bounded else "no interval"
     return _tile(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}, R² {fit.r2:.2f}")
 
 
@@ -103,7 +102,7 @@ def _rates(found: Findings) -> str:
     depth = "<th scope=col>depth</th>" if found.over == "depth" else ""
     head = (
         f"<tr><th scope=col>{escape(found.name_of('size'))}</th>{depth}<th scope=col>rate to use</th>"
-        "<th scope=col>fit</th><th scope=col>−3/2 law</th></tr>"
+        f"<th scope=col>fit</th><th scope=col>law from {found.law_from}</th></tr>"
     )
     body = "".join(_rate_row(row, found.over == "depth") for row in shown)
     some = f"<p>{len(rows) - len(shown)} sizes between are not listed.</p>" if len(shown) < len(rows) else ""
@@ -111,7 +110,7 @@ def _rates(found: Findings) -> str:
     return (
         f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{some}"
         f'<p class="fine">Measured sizes: geometric mean over up to {seeds} seeds, 95 % interval below it. '
-        "Deeper sizes (<i>by the fit</i>) were not run. The law sets out from the shallowest size.</p>"
+        "Deeper sizes (<i>by the fit</i>) were not run. The law carries the first rate on by its −3/2.</p>"
     )
 
 
@@ -130,9 +129,8 @@ def _rate_row(row: RateRow, depth: bool) -> str:
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes[:MOST_NOTES])
-    more = f"<li>and {len(notes) - MOST_NOTES} more</li>" if len(notes) > MOST_NOTES else ""
-    return f"<h2>To mind</h2><ul>{items}{more}</ul>"
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<h2>To mind</h2><ul>{items}</ul>"
 
 
 def _run(found: Findings) -> str:

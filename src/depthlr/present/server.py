@@ -22,8 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from depthlr.errors import DepthlrError
 from depthlr.present.findings import Findings, findings
-from depthlr.present.follow import Follower
 from depthlr.present.page import page, policy, update
+from depthlr.study.follow import Follower
 
 ADDRESS = "127.0.0.1"
 SHARE = 0.1  # of the time that reading may take: a study of 100,000 cells is read less often, so that its sweep goes on

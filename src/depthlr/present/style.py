@@ -28,6 +28,9 @@ ON_LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 MOST_TICKS = 12
+SMALL = 9.0  # points: legends and remarks
+FIGURE_SPACE = "\N{FIGURE SPACE}"  # as wide as a digit
+LAW_LABEL = "law: slope −3/2 through the centre"
 
 
 def pyplot() -> ModuleType:
@@ -136,6 +139,17 @@ def plain(text: object) -> str:
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
+def lined_up(names: Sequence[str]) -> list[str]:
+    """Names filled up on the left, so that numbers stand below each other in a legend."""
+    width = max(map(len, names), default=0)
+    return [name.rjust(width, FIGURE_SPACE) for name in names]
+
+
+def draw_interval(axes: Axes, depth: float, ends: tuple[float, float], colour: str) -> None:
+    """An upright bar with caps."""
+    axes.plot([depth] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
+
+
 def add_legend(axes: Axes, place: Place = "right", title: str | None = None, columns: int = 2) -> Legend:
     """A legend beside the axes or below them, where it hides nothing."""
     legend = axes.legend(
@@ -143,8 +157,8 @@ def add_legend(axes: Axes, place: Place = "right", title: str | None = None, col
         bbox_to_anchor=(1.0, 1.0) if place == "right" else (-0.02, -0.14),
         ncols=1 if place == "right" else columns,
         title=title,
-        fontsize=8.5,
-        title_fontsize=8.5,
+        fontsize=SMALL,
+        title_fontsize=SMALL,
         labelcolor=ink(axes),
         frameon=False,
         borderpad=0.3,
@@ -154,5 +168,6 @@ def add_legend(axes: Axes, place: Place = "right", title: str | None = None, col
     return legend
 
 
-def set_title(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=10.5, color=ink(axes), parse_math=False)
+def set_title(axes: Axes, text: str, *, bold: bool = False) -> None:
+    weight = "bold" if bold else "normal"
+    axes.set_title(text, loc="left", fontsize=10.5, fontweight=weight, color=ink(axes), parse_math=False)

@@ -7,13 +7,14 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from depthlr.errors import DepthlrError
-from depthlr.present.style import add_legend, axes_or_new, category_colours, ink, plain
+from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, ink, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ByPair = Mapping[tuple[float, float], float]
 SPREAD = 0.3  # of a row's height, to either side
+MANY = 60  # dots a row, beyond which they are drawn smaller
 
 
 def transfer_error(
@@ -32,6 +33,8 @@ def transfer_error(
     order = sorted(middles, key=lambda rule: -middles[rule])
     colours = category_colours(axes, len(order))
     for height, (rule, colour) in enumerate(zip(order, colours, strict=True)):
+        bar = {"color": ink(axes), "lw": 1.8, "zorder": 4}
+        axes.plot([middles[rule]] * 2, [height - 0.4, height + 0.4], gid=f"median-{rule}", **bar)  # type: ignore[arg-type]
         for high in (True, False):
             dots = [(abs(error), _jitter(i)) for i, error in enumerate(rows[rule]) if (error >= 0) is high]
             axes.plot(
@@ -39,21 +42,23 @@ def transfer_error(
                 [height + y for _, y in dots],
                 ls="",
                 marker="o",
-                ms=4.5,
+                ms=4.5 if len(rows[rule]) <= MANY else 3,
                 color=colour,
-                mfc=colour if high else "none",
-                alpha=0.75,
+                mfc=colour if high else axes.get_facecolor(),
+                mec=axes.get_facecolor() if high else colour,
+                mew=0.7 if high else 1.2,
+                zorder=3,
                 gid=f"errors-{rule}",
             )
-        axes.plot([middles[rule]] * 2, [height - 0.36, height + 0.36], color=colour, lw=3, gid=f"median-{rule}")
         axes.annotate(
             f"{middles[rule]:.2f}",
-            (middles[rule], height + 0.36),
+            (middles[rule], height + 0.4),
             textcoords="offset points",
             xytext=(0, 1),
             ha="center",
             va="bottom",
-            fontsize=8.5,
+            bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5},
+            fontsize=SMALL,
             color=ink(axes),
         )
     if floor is not None:

@@ -2,7 +2,9 @@
 
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Data, Models, Search, Study, Training, difference
+from depthlr.study.environment import Environment, environment
 from depthlr.study.estimate import Estimate, estimate
+from depthlr.study.follow import Follower, Snapshot, read_snapshot
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record
 from depthlr.study.results import Curve, Results, read_results
@@ -16,7 +18,9 @@ from depthlr.study.toml import parse_study, read_study, study_from_dict, to_toml
 __all__ = [
     "Curve",
     "Data",
+    "Environment",
     "Estimate",
+    "Follower",
     "Models",
     "OpenRunner",
     "Progress",
@@ -24,17 +28,20 @@ __all__ = [
     "Results",
     "Search",
     "Silent",
+    "Snapshot",
     "Store",
     "Study",
     "SweepInterrupted",
     "Training",
     "depths_of",
     "difference",
+    "environment",
     "estimate",
     "judged_steps",
     "open_store",
     "parse_study",
     "read_results",
+    "read_snapshot",
     "read_store",
     "read_study",
     "study_from_dict",

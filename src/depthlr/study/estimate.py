@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from depthlr.study.description import Search
 from depthlr.study.search import wanted
 from depthlr.training.cell import Cell
 
-LIKELY = 8.5  # cells the adaptive search takes for a size and seed (benchmarks/search.py)
+LIKELY = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (benchmarks/search.py)
+TRUST = 2  # pairs of size and seed that this number counts as, beside those of the sweep itself
 LEAST = 2  # what it takes at the lower edge of the grid
 
 
@@ -24,10 +26,18 @@ class Estimate:
 
 
 def estimate(
-    search: Search, sizes: Sequence[int], known: Mapping[Cell, float], seconds: Mapping[Cell, float]
+    search: Search,
+    sizes: Sequence[int],
+    known: Mapping[Cell, float],
+    seconds: Mapping[Cell, float],
+    missing: Sequence[Cell] | None = None,
 ) -> Estimate:
-    """What is still to come after `known`; a cell is taken to cost in proportion to its size."""
-    missing = wanted(search, sizes, known)
+    """What is still to come after `known`; a cell is taken to cost in proportion to its size.
+
+    `missing` is what the search wants next, where that was worked out already.
+    """
+    if missing is None:
+        missing = wanted(search, sizes, known)
     if not missing:
         return Estimate(0, 0, 0, 0.0 if seconds else None)
     now = missing[0].size
@@ -39,15 +49,33 @@ def estimate(
     if search.kind == "grid":
         likely, least = left, sum(left.values())
     else:
-        likely = {size: min(most, round(LIKELY * each)) for size, most in left.items()}
+        a_size = round(each * cells_a_pair(*_taken(search, sizes, [*known, *missing], now)))
+        likely = {size: min(most, a_size) for size, most in left.items()}
         done = search.points * each - left[now]
-        likely[now] = min(left[now], max(len(missing), round(LIKELY * each) - done))
+        likely[now] = min(left[now], max(len(missing), a_size - done))
         least = len(missing) + LEAST * each * (len(left) - 1)
     spent = sum(cell.size for cell in seconds)
-    a_size = sum(seconds.values()) / spent if spent else None
+    a_layer = sum(seconds.values()) / spent if spent else None
     return Estimate(
         least=least,
         likely=sum(likely.values()),
         most=sum(left.values()),
-        seconds=None if a_size is None else a_size * sum(size * count for size, count in likely.items()),
+        seconds=None if a_layer is None else a_layer * sum(size * count for size, count in likely.items()),
     )
+
+
+def cells_a_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
+    """What a size and seed will take, from what finished pairs took; those at work count once they took more."""
+    return max(_blended(finished), _blended([*finished, *at_work]))
+
+
+def _blended(cells: Sequence[int]) -> float:
+    return (TRUST * LIKELY + sum(cells)) / (TRUST + len(cells))
+
+
+def _taken(search: Search, sizes: Sequence[int], cells: Iterable[Cell], now: int) -> tuple[list[int], list[int]]:
+    """Cells of every pair that is finished, and of those at work."""
+    pairs = Counter((cell.size, cell.seed) for cell in cells)
+    pairs.pop((min(sizes), search.seeds[0]), None)  # it scans the grid for all the others
+    finished = [count for (size, _), count in pairs.items() if size < now]
+    return finished, [count for (size, _), count in pairs.items() if size == now]

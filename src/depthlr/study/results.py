@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +13,11 @@ from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
 from depthlr.study.description import Study
+from depthlr.study.environment import Environment
 from depthlr.study.record import Record
 from depthlr.study.search import wanted
 from depthlr.study.store import Content, read_store
+from depthlr.training.cell import Cell
 
 Over = Literal["size", "depth"]
 COLUMNS = ("size", "depth", "seed", "rate", "loss", "diverged")
@@ -34,19 +37,25 @@ class Curve:
 
 @dataclass(frozen=True)
 class Results:
-    """A study's finished cells by size, seed and rate; `depths` are its models' effective depths, if counted."""
+    """A study's finished cells by size, seed and rate, with its models' effective depths, if they were counted."""
 
     study: Study
     records: tuple[Record, ...]
     depths: Mapping[int, int] | None = None
+    environments: tuple[Environment, ...] = ()  # that ran it, in the order in which they came, if recorded
+
+    @cached_property
+    def missing(self) -> tuple[Cell, ...]:
+        """What the search wants next."""
+        known = {record.cell: record.loss for record in self.records}
+        return tuple(wanted(self.study.search, self.study.model.sizes, known))
 
     @property
     def complete(self) -> bool:
         """Nothing is left to run."""
-        known = {record.cell: record.loss for record in self.records}
-        return not wanted(self.study.search, self.study.model.sizes, known)
+        return not self.missing
 
-    @property
+    @cached_property
     def curves(self) -> tuple[Curve, ...]:
         """One a size and seed that has a finished cell."""
         found: dict[tuple[int, int], list[Record]] = {}
@@ -117,7 +126,7 @@ class Results:
 def results_of(content: Content) -> Results:
     """Results from what a store holds; damaged records do not count."""
     records = tuple(content.records[cell] for cell in sorted(content.records))
-    return Results(content.study, records, content.depths)
+    return Results(content.study, records, content.depths, content.environments)
 
 
 def read_results(path: Path | str) -> Results:

@@ -10,6 +10,8 @@ from typing import Protocol
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
+from depthlr.study.environment import Environment
+from depthlr.study.environment import environment as this_environment
 from depthlr.study.estimate import Estimate, estimate
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record, record
@@ -51,10 +53,12 @@ def sweep(
     examples: Examples | None = None,
     depths: Mapping[int, int] | None = None,
     progress: Progress | None = None,
+    environment: Environment | None = None,
 ) -> Results:
     """Run a study, or what is left of it, into its file. `examples` and `depths` are recorded with it.
 
-    Interrupted by Ctrl-C, or killed, it has lost no finished cell, and the same call goes on from there.
+    So is the `environment` that trains the cells: this process's, unless told otherwise. Interrupted by Ctrl-C, or
+    killed, it has lost no finished cell, and the same call goes on from there.
     """
     last = judged_steps(study, examples)
     path = Path(store_path)
@@ -63,39 +67,50 @@ def sweep(
     with open_store(path, study, data_digest=digest, depths=depths) as store:
         content = store.content()
         records = dict(content.records)
-        watch.begins(list(records.values()), content.damaged, _estimate(study, records))
+        cells = _wanted(study, records)
+        watch.begins(list(records.values()), content.damaged, _estimate(study, records, cells))
+        if cells:
+            store.ran_on(environment or this_environment())
         try:
-            with closing(_train(study, open_runner, store, records, last)) as cells:  # closes the runner, come what may
-                for done in cells:
-                    watch.finished(done, _estimate(study, records))
+            # Closed, it closes the runner, come what may.
+            with closing(_train(study, open_runner, store, records, cells, last)) as trained:
+                for done, left in trained:
+                    watch.finished(done, _estimate(study, records, left))
         except KeyboardInterrupt as error:
             raise SweepInterrupted(path, len(records)) from error
         return results_of(store.content())
 
 
 def _train(
-    study: Study, open_runner: OpenRunner, store: Store, records: dict[Cell, Record], last: int | None
-) -> Generator[Record, None, None]:
-    """Every wanted cell, kept on disk and in `records` before it is handed over."""
-    for size in study.model.sizes:
-        cells = _wanted(study, records)
-        if not cells or cells[0].size != size:
-            continue
+    study: Study,
+    open_runner: OpenRunner,
+    store: Store,
+    records: dict[Cell, Record],
+    cells: Sequence[Cell],
+    last: int | None,
+) -> Generator[tuple[Record, Sequence[Cell]], None, None]:
+    """From the wave `cells` on, every wanted cell, kept on disk and in `records` before it is handed over.
+
+    With each comes what is wanted next; the search replays itself to say so, and is asked once a wave, not once a cell.
+    """
+    while cells:
+        size = cells[0].size
         with _open(open_runner, size) as runner:
             while cells and cells[0].size == size:
-                left = set(cells)
+                left = dict.fromkeys(cells)
                 for cell, outcome in runner.train(cells):
-                    left.discard(cell)
+                    left.pop(cell, None)
                     done = record(cell, outcome, last)
                     store.put(done)
                     records[cell] = done
-                    yield done
+                    wanted_next = list(left) or _wanted(study, records)
+                    yield done, wanted_next
                 if left:
                     raise DepthlrError(
                         f"The runner gave no result for {len(left)} of {len(cells)} cells, such as {min(left)}: the "
                         "others are kept; run the same again."
                     )
-                cells = _wanted(study, records)
+                cells = wanted_next
 
 
 def _wanted(study: Study, records: Mapping[Cell, Record]) -> list[Cell]:
@@ -112,7 +127,7 @@ def _open(open_runner: OpenRunner, size: int) -> Iterator[Runner]:
         runner.close()
 
 
-def _estimate(study: Study, records: Mapping[Cell, Record]) -> Estimate:
+def _estimate(study: Study, records: Mapping[Cell, Record], missing: Sequence[Cell]) -> Estimate:
     losses = {cell: kept.loss for cell, kept in records.items()}
     seconds = {cell: kept.seconds for cell, kept in records.items()}
-    return estimate(study.search, study.model.sizes, losses, seconds)
+    return estimate(study.search, study.model.sizes, losses, seconds, missing)

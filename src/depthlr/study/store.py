@@ -18,9 +18,10 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, difference
+from depthlr.study.environment import Environment
+from depthlr.study.facts import Facts, read_facts
 from depthlr.study.lock import Lock
 from depthlr.study.record import COLUMNS, Record, read_record
-from depthlr.study.toml import study_from_dict
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
@@ -34,13 +35,11 @@ TABLES = (
 
 
 @dataclass(frozen=True)
-class Content:
+class Content(Facts):
     """All that a store holds; `damaged` are the cells whose records cannot be trusted and will be run again."""
 
-    study: Study
     records: Mapping[Cell, Record]
     damaged: tuple[Cell, ...]
-    depths: Mapping[int, int] | None  # effective depth by size, if it was counted
 
 
 class Store:
@@ -53,6 +52,13 @@ class Store:
     def content(self) -> Content:
         with _sentences(self.path):
             return _content(self.path, self._connection)
+
+    def ran_on(self, environment: Environment) -> None:
+        """Keep what runs the cells to come, after those that ran the ones before; none of them twice."""
+        with _sentences(self.path), _transaction(self._connection):
+            known = _fact(self._connection, "environments") or []
+            if vars(environment) not in known:
+                _keep(self._connection, "environments", [*known, vars(environment)])
 
     def put(self, record: Record) -> None:
         """Keep a finished cell, for good once this returns; a damaged record of it is replaced."""
@@ -93,17 +99,29 @@ def read_store(path: Path | str) -> Content:
     place = Path(path)
     if not place.is_file():
         raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
-    # Even a reader must be able to write where a killed process left a journal to roll back.
-    mode = "rw" if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK) else "ro"
-    with _sentences(place), _connection(place, mode) as connection:
-        connection.execute("PRAGMA query_only = ON")
-        _check_ours(place, connection)
+    with _sentences(place), reading(place) as connection:
         return _content(place, connection)
 
 
 @contextmanager
-def _connection(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=PATIENCE)
+def reading(path: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+    """A connection that only reads a study's file, and waits for its writer's commit so many seconds."""
+    # Even a reader must be able to write where a killed process left a journal to roll back.
+    mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+    with _connection(path, mode, patience) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        _check_ours(path, connection)
+        yield connection
+
+
+def fact_rows(connection: sqlite3.Connection) -> dict[str, str]:
+    """The facts as they are stored."""
+    return dict(connection.execute("SELECT name, value FROM facts").fetchall())
+
+
+@contextmanager
+def _connection(path: Path, mode: str, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=patience)
     try:
         connection.isolation_level = None  # each statement is its own transaction unless one is begun
         connection.execute("PRAGMA synchronous = EXTRA")
@@ -139,7 +157,7 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _check_same(path: Path, connection: sqlite3.Connection, study: Study) -> None:
-    stored = _study(path, connection)
+    stored = _facts(path, connection).study
     if stored.digest != study.digest:
         changes = "; ".join(
             line for line in difference(stored, study) if not line.startswith(("name:", "data.folder:"))
@@ -173,16 +191,15 @@ def _fact(connection: sqlite3.Connection, name: str) -> Any:
     return None if row is None else json.loads(row[0])
 
 
-def _study(path: Path, connection: sqlite3.Connection) -> Study:
+def _facts(path: Path, connection: sqlite3.Connection) -> Facts:
     try:
-        return study_from_dict(_fact(connection, "study"))
-    except (TypeError, ValueError) as error:  # DepthlrError and JSON's are ValueErrors
+        return read_facts(fact_rows(connection))
+    except ValueError as error:  # DepthlrError and JSON's are ValueErrors
         raise DepthlrError(f"{path} holds no readable study ({error}): move it away and run the sweep anew.") from error
 
 
 def _content(path: Path, connection: sqlite3.Connection) -> Content:
-    study = _study(path, connection)
-    depths = _fact(connection, "depths")
+    facts = _facts(path, connection)
     records: dict[Cell, Record] = {}
     damaged = []
     for row in connection.execute(f"SELECT {', '.join(COLUMNS)} FROM cells ORDER BY size, seed, rate"):
@@ -191,7 +208,7 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
             damaged.append(Cell(*row[:3]))
         else:
             records[found.cell] = found
-    return Content(study, records, tuple(damaged), depths and {int(size): depth for size, depth in depths.items()})
+    return Content(**vars(facts), records=records, damaged=tuple(damaged))
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -1,0 +1,95 @@
+"""The command as a whole: its version, its help to the last bracket, and readers that go away."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer.rich_utils
+from typer.main import get_command
+
+import depthlr
+from depthlr.cli import main
+from depthlr.cli.app import app
+from depthlr.study import Data, Search, Training
+
+VERBS = sorted(get_command(app).commands)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The exit code of a command."""
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return int(stop.value.code or 0)
+
+    return run
+
+
+def test_the_version_is_the_packages_own(run, capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"depthlr {depthlr.__version__}\n"
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["project"]["version"] == depthlr.__version__
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkeypatch, verb):
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 1000)  # no line is broken
+    assert run(verb, "--help") == 0
+    shown = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
+    command = get_command(app).commands[verb]
+    assert command.params
+    for parameter in command.params:
+        written = (getattr(parameter, "help", None) or "").replace("\\[", "[")
+        assert " ".join(written.split()) in shown
+        if isinstance(parameter.show_default, str):
+            assert f"[default: ({parameter.show_default})]" in shown
+        elif parameter.default not in (None, False, ()):
+            assert f"[default: {parameter.default}]" in shown
+
+
+def test_the_defaults_in_the_help_of_a_sweep_are_the_studys(run, capsys, monkeypatch):
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 1000)
+    run("sweep", "--help")
+    shown = dict(re.findall(r"--(\w+) .*\[default: \((.*)\)\]", capsys.readouterr().out))
+    training, search = Training(steps=100), Search()
+    assert (shown["data"], shown["optimizer"], shown["search"]) == (Data().name, training.optimizer, search.kind)
+    assert (int(shown["batch"]), int(shown["steps"])) == (training.batch, training.steps)
+    assert (float(shown["low"]), float(shown["high"])) == (search.low, search.high)
+    assert (int(shown["points"]), int(shown["seeds"])) == (search.points, len(search.seeds))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["depth", "mlp?layers=3&width=8&inputs=4"],
+        ["depth", "mlp?layers=3&width=8&inputs=4", "--json"],
+        ["transfer", "--rate", "0.1", "--from", "4", "--to", "8"],
+        ["--help"],
+        ["--version"],
+    ],
+)
+def test_a_reader_that_went_away_is_left_in_peace(run, capfd, monkeypatch, arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert run(*arguments) == 1
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_nor_is_there_a_word_at_the_exit():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "depthlr", "--version"], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

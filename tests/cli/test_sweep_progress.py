@@ -1,0 +1,52 @@
+"""What a sweep says of itself while it runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.landscape import study
+
+from depthlr.cli.sweep_progress import SweepProgress, left_text
+from depthlr.study import Estimate
+from depthlr.study.record import record
+from depthlr.training.cell import Cell, Outcome
+
+STUDY = study(sizes=(2, 4), points=10)
+
+
+def finished(size: int, place: int, seconds: float):
+    cell = Cell(size, 0, STUDY.search.rates[place])
+    return record(cell, Outcome(np.array([1.0 + place], dtype=np.float32), seconds, False), None)
+
+
+@pytest.mark.parametrize(
+    ("left", "seconds", "text"),
+    [
+        (Estimate(20, 47, 680, None), None, "about 47 cells to come (20 to 680)"),
+        (Estimate(20, 47, 680, 1.0), 42.2, "about 47 cells to come (20 to 680), about 42 s"),
+        (Estimate(20, 47, 680, 1.0), 180, "about 47 cells to come (20 to 680), about 3 min"),
+        (Estimate(47, 47, 47, 1.0), 9000, "47 cells to come, about 2.5 h"),
+    ],
+)
+def test_what_is_to_come_in_words(left, seconds, text):
+    assert left_text(left, seconds) == text
+
+
+def test_the_time_is_that_of_cells_run_beside_each_other(capsys):
+    """Four at once: 8 s of training pass in 2 s, so 100 s of it will take 25 s."""
+    now = [100.0]
+    with SweepProgress(STUDY, clock=lambda: now[0]) as progress:
+        progress.begins([], [], Estimate(5, 9, 60, None))
+        for place in range(4):
+            now[0] += 0.5
+            progress.finished(finished(2, place, seconds=2.0), Estimate(5, 9, 60, 50.0))
+        progress.finished(finished(4, 0, seconds=0.0), Estimate(5, 9, 60, 100.0))
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "about 9 cells to come (5 to 60)"
+    assert said[1] == f"layers 2: 4 cells, best rate 1.00e-4; {left_text(Estimate(5, 9, 60, None), 25.0)}"
+
+
+def test_a_resumed_sweep_says_nothing_of_time_before_its_own_first_cell(capsys):
+    with SweepProgress(STUDY, clock=lambda: 0.0) as progress:
+        progress.begins([finished(2, 0, 2.0)], [], Estimate(5, 9, 60, 100.0))
+    assert capsys.readouterr().err.splitlines() == ["1 cells are kept from before", "about 9 cells to come (5 to 60)"]

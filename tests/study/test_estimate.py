@@ -1,0 +1,76 @@
+"""What is still to come of a sweep: learnt from its own pairs of size and seed, once it has some."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.landscape import study
+
+from depthlr.study import estimate
+from depthlr.study.estimate import LIKELY, TRUST, cells_a_pair
+from depthlr.training.cell import Cell
+
+STUDY = study(sizes=(2, 4, 8), points=80, seeds=3)
+SEARCH, SIZES = STUDY.search, STUDY.model.sizes
+
+
+def cells(size: int, seed: int, count: int, first: int = 0) -> list[Cell]:
+    return [Cell(size, seed, rate) for rate in SEARCH.rates[first : first + count]]
+
+
+def left(known: list[Cell], missing: list[Cell], seconds: dict[Cell, float] | None = None):
+    return estimate(SEARCH, SIZES, dict.fromkeys(known, 1.0), seconds or {}, missing)
+
+
+def test_with_nothing_finished_a_pair_takes_what_smooth_curves_take():
+    assert cells_a_pair([]) == LIKELY
+    assert left([], cells(2, 0, 5)).likely == 3 * round(3 * LIKELY)
+
+
+def test_finished_pairs_are_blended_with_what_was_expected():
+    assert cells_a_pair([30] * TRUST) == pytest.approx((30 + LIKELY) / 2)
+    assert cells_a_pair([30] * 1000) == pytest.approx(30, rel=0.01)
+    assert cells_a_pair([5] * 1000) == pytest.approx(5, rel=0.01)
+
+
+def test_pairs_at_work_count_only_once_they_took_more():
+    assert cells_a_pair([10, 10], [3, 3]) == cells_a_pair([10, 10])
+    assert cells_a_pair([10, 10], [40, 40]) == cells_a_pair([10, 10, 40, 40])
+
+
+def test_rough_curves_raise_the_estimate_and_smooth_ones_lower_it():
+    missing = cells(4, 0, 3)
+    by_count = [
+        left([cell for seed in SEARCH.seeds for cell in cells(2, seed, count)], missing).likely for count in (5, 8, 40)
+    ]
+    assert by_count == sorted(by_count)
+    assert by_count[2] > 2 * by_count[1]
+    a_size = round(3 * (TRUST * LIKELY + 2 * 40) / (TRUST + 2))  # of two seeds: the first scanned the grid
+    assert by_count[2] == 2 * a_size
+
+
+def test_the_pair_that_scans_the_grid_for_the_others_is_no_measure_of_them():
+    others = [cell for seed in (1, 2) for cell in cells(2, seed, 8)]
+    missing = cells(4, 0, 3)
+    assert left([*others, *cells(2, 0, 8)], missing) == left([*others, *cells(2, 0, 30)], missing)
+
+
+def test_a_size_that_has_taken_more_than_expected_still_wants_what_it_asks_for():
+    known = [cell for seed in SEARCH.seeds for cell in cells(8, seed, 60)]
+    known += [cell for size in (2, 4) for seed in SEARCH.seeds for cell in cells(size, seed, 8)]
+    assert left(known, cells(8, 1, 4, first=60)).likely == 4
+
+
+def test_no_more_than_the_grid_is_expected():
+    known = [cell for size in (2, 4) for seed in SEARCH.seeds for cell in cells(size, seed, 80)]
+    found = left(known, cells(8, 0, 3))
+    assert found.likely <= found.most == 3 * 80
+
+
+def test_seconds_go_by_the_size():
+    known = [cell for seed in SEARCH.seeds for cell in cells(2, seed, 8)]
+    found = left(known, cells(4, 0, 3), dict.fromkeys(known, 0.5))  # 0.25 s a layer
+    assert found.seconds == pytest.approx(found.likely / 2 * 0.25 * (4 + 8))
+
+
+def test_what_the_search_wants_is_worked_out_where_it_is_not_given():
+    assert estimate(SEARCH, SIZES, {}, {}) == left([], cells(2, 0, 80)[8::16])
