@@ -13,6 +13,7 @@ from depthlr.cli.literal_help import LiteralHelp
 from depthlr.cli.measure import measure
 from depthlr.cli.plot import plot
 from depthlr.cli.report import report
+from depthlr.cli.reproduce import reproduce
 from depthlr.cli.serve import serve
 from depthlr.cli.sweep import sweep
 from depthlr.cli.transfer import transfer
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (demo, depth, measure, transfer, sweep, serve, fit, report, plot, export, data):
+for verb in (demo, depth, measure, transfer, sweep, serve, fit, report, plot, export, data, reproduce):
     app.command(cls=LiteralHelp)(verb)
 
 

@@ -1,0 +1,28 @@
+"""The audio table, rate by rate."""
+
+from __future__ import annotations
+
+from depthlr.recipes.audio import AUDIO_CNN, AUDIO_TRANSFORMER, PRINTED_RATES
+from depthlr.recipes.page.kept import Kept
+from depthlr.recipes.page.words import NOT_YET, rate, table
+from depthlr.recipes.running.carried import tuned_rates
+
+
+def audio_table(kept: Kept) -> str:
+    """Best rates by effective depth, the paper's and ours."""
+    columns: dict[str, dict[int, str]] = {}
+    for setting in (AUDIO_TRANSFORMER, AUDIO_CNN):
+        sweep = kept.sweeps.get(setting.name)
+        columns[setting.title] = (
+            {}
+            if sweep is None
+            else {
+                depth: rate(tuned_rates(sweep.results).get(size))
+                for size, depth in (sweep.results.depths or {}).items()
+            }
+        )
+    rows = [
+        [str(depth), rate(printed), *(column.get(depth, NOT_YET) for column in columns.values())]
+        for depth, printed in PRINTED_RATES.items()
+    ]
+    return table(("effective depth", "paper", *columns), rows)

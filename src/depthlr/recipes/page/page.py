@@ -1,0 +1,53 @@
+"""The results page: prose from a template, every number from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from importlib.resources import files
+
+from depthlr.recipes import RECIPES
+from depthlr.recipes.page.answer import answer
+from depthlr.recipes.page.audio_table import audio_table
+from depthlr.recipes.page.kept import Kept
+from depthlr.recipes.page.pathsum_table import pathsum_table
+from depthlr.recipes.page.provenance_table import provenance_table
+from depthlr.recipes.page.recipe_table import recipe_table
+from depthlr.recipes.page.theory_table import energy_table, gelu_line
+from depthlr.recipes.page.time_table import time_table
+from depthlr.recipes.page.verdicts import verdicts
+from depthlr.recipes.page.zero_shot_tables import zero_shot_tables
+from depthlr.recipes.recipe import Recipe
+
+IMAGES = "images/results"  # beside the page
+# What a recipe shows besides its slopes; the theory has no sweeps.
+BESIDES: dict[str, Callable[[Recipe, Kept], str]] = {
+    "zero-shot": lambda recipe, kept: zero_shot_tables(kept),
+    "pathsum": lambda recipe, kept: f"{pathsum_table(kept)}\n\n{energy_table(recipe, kept)}",
+    "audio": lambda recipe, kept: audio_table(kept),
+    "theory": lambda recipe, kept: f"{energy_table(recipe, kept)}\n\n{gelu_line()}",
+}
+
+
+def results_page(kept: Kept, pictures: Collection[str]) -> str:
+    """Markdown; `pictures` are the names of those drawn beside it."""
+    parts = {
+        "answer": answer(kept),
+        "verdicts": verdicts(kept),
+        "recipes": "\n\n".join(_section(recipe, kept, pictures) for recipe in RECIPES.values()),
+        "times": time_table(kept),
+        "provenance": provenance_table(kept),
+    }
+    page = files("depthlr.recipes.page").joinpath("results.md").read_text("utf-8")
+    for name, text in parts.items():
+        page = page.replace(f"{{{{{name}}}}}", text)
+    return page
+
+
+def _section(recipe: Recipe, kept: Kept, pictures: Collection[str]) -> str:
+    parts = [f"### `{recipe.name}`: {recipe.title}"]
+    if recipe.name != "theory":
+        parts.append(recipe_table(recipe, kept))
+    if recipe.name in BESIDES:
+        parts.append(BESIDES[recipe.name](recipe, kept))
+    parts += [f"![{recipe.title}]({IMAGES}/{name}.png)" for name in pictures if name.split(".")[0] == recipe.name]
+    return "\n\n".join(parts)

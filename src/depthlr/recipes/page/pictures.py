@@ -1,0 +1,153 @@
+"""The paper's figures, drawn from the tables: scaling panels, loss landscapes, PathSum, transfer errors, energies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from depthlr.law.power import transfer
+from depthlr.present.landscape import loss_landscape
+from depthlr.present.scaling import scaling
+from depthlr.present.style import (
+    MARKERS,
+    SIZE,
+    add_legend,
+    axes_or_new,
+    category_colours,
+    depth_axis,
+    ink,
+    log_axis,
+    pyplot,
+    style,
+)
+from depthlr.present.transfer_error import transfer_error
+from depthlr.recipes import RECIPES
+from depthlr.recipes.main import CIFAR10_RESNET
+from depthlr.recipes.page.kept import Energies, Kept, Sweep
+from depthlr.recipes.page.pathsum_table import pathsum_rates
+from depthlr.recipes.page.zero_shot_tables import NAMES, errors
+from depthlr.recipes.recipe import Recipe
+from depthlr.recipes.theory import FAMILIES
+from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = 3  # panels a row
+Panel = Callable[[Any], object]
+
+
+def pictures(kept: Kept) -> dict[str, list[Panel]]:
+    """Panels by the picture's name, `RECIPE` or `RECIPE.KIND`; only what can be drawn."""
+    found: dict[str, list[Panel]] = {}
+    for name, recipe in RECIPES.items():
+        sweeps = _sweeps(recipe, kept)
+        if sweeps and name != "pathsum":
+            found[name] = [_scaling(sweep) for sweep in sweeps]
+        if sweeps and name == "variants":
+            found["variants.landscapes"] = [_landscape(sweep) for sweep in sweeps]
+    zero_shot = kept.sweeps.get(VIT_384_EPOCH_3.name)
+    if zero_shot is not None and zero_shot.carried:
+        found["zero-shot"].append(_errors(zero_shot))
+    rates = pathsum_rates(kept)
+    if len(rates.get("tuned", {})) > 1:
+        found["pathsum"] = [lambda axes: draw_rates(axes, rates)]
+    theory = {
+        title: [kept.energies[s.name] for s in family if s.name in kept.energies] for title, family in FAMILIES.items()
+    }
+    panels = [_energies(title, family) for title, family in theory.items() if family]
+    return found | ({"theory": panels} if panels else {})
+
+
+def drawn(panels: list[Panel]) -> bytes:
+    """A PNG of these panels."""
+    pyplot()  # the sentence where matplotlib is missing
+    from matplotlib.figure import Figure
+
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    content = BytesIO()
+    with style():
+        figure = Figure(figsize=(SIZE[0] * columns, SIZE[1] * rows), layout="constrained")  # of no window system
+        places = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for panel, axes in zip(panels, places, strict=False):
+            panel(axes)
+        for axes in places[len(panels) :]:
+            axes.remove()
+        figure.savefig(content, format="png", dpi=80, metadata={})
+    return content.getvalue()
+
+
+def draw_rates(axes: Axes, rates: dict[str, dict[int, float]]) -> None:
+    """Tuned rates as points, what each rule makes of the shallowest one as lines, over blocks."""
+    axes_or_new(axes)
+    axes.set(xscale="log", yscale="log")
+    for index, ((name, by_size), colour) in enumerate(
+        zip(rates.items(), category_colours(axes, len(rates)), strict=True)
+    ):
+        line = {"ls": "", "ms": 7} if name == "tuned" else {"ls": ":", "ms": 4.5, "mfc": "none"}
+        label = name if name == "tuned" else f"{name} from {min(by_size)}"
+        axes.plot(*_sorted(by_size), marker=MARKERS[index], color=colour, label=label, **line)  # type: ignore[arg-type]
+    axes.set(xlabel="blocks", ylabel="learning rate")
+    axes.set_title(f"{CIFAR10_RESNET.title}: tuned rates against the rules", loc="left", fontsize=10.5)
+    depth_axis(axes.xaxis, rates["tuned"])
+    log_axis(axes.yaxis)
+    add_legend(axes, "below", columns=2)
+
+
+def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
+    """Rates for mean energy 1, medians over seeds, each relative to its shallowest model, and the law."""
+    axes_or_new(axes)
+    axes.set(xscale="log", yscale="log")
+    depths: set[int] = set()
+    for index, (one, colour) in enumerate(zip(shown, category_colours(axes, len(shown)), strict=True)):
+        rates = {
+            depth: median(mean for mean, at in zip(one.means, one.depths, strict=True) if at == depth) ** -0.5
+            for depth in sorted(set(one.depths))
+        }
+        first = min(rates)
+        relative = {depth: rate / rates[first] for depth, rate in rates.items()}
+        axes.plot(*_sorted(relative), marker=MARKERS[index], ms=4.5, lw=1.2, color=colour, label=one.setting.title)
+        depths |= set(rates)
+    ends = [min(depths), max(depths)]
+    axes.plot(ends, [transfer(1.0, ends[0], end) for end in ends], color=ink(axes), ls="--", label="law: slope −3/2")
+    axes.set(xlabel="effective depth (units)", ylabel="rate for mean energy 1, relative")
+    depth_axis(axes.xaxis, depths)
+    log_axis(axes.yaxis)
+    add_legend(axes, "below", columns=2)
+
+
+def _sweeps(recipe: Recipe, kept: Kept) -> list[Sweep]:
+    found = [one for setting in recipe.settings if isinstance(one := kept.of(setting), Sweep)]
+    return [sweep for sweep in found if any(curve.optimum for curve in sweep.results.curves)]
+
+
+def _scaling(sweep: Sweep) -> Panel:
+    return lambda axes: _titled(scaling(sweep.results, sweep.setting.label, axes=axes), sweep)
+
+
+def _landscape(sweep: Sweep) -> Panel:
+    return lambda axes: _titled(loss_landscape(sweep.results, axes=axes), sweep)
+
+
+def _energies(title: str, shown: Sequence[Energies]) -> Panel:
+    def panel(axes: Axes) -> None:
+        draw_energies(axes, shown)
+        axes.set_title(title, loc="left", fontsize=10.5)
+
+    return panel
+
+
+def _titled(axes: Axes, sweep: Sweep) -> None:
+    axes.set_title(f"{sweep.setting.title} ({sweep.protocol})", loc="left", fontsize=10.5)
+
+
+def _errors(sweep: Sweep) -> Panel:
+    return lambda axes: transfer_error({NAMES[rule]: found for rule, found in errors(sweep).items()}, axes=axes)
+
+
+def _sorted(by_size: dict[int, float]) -> tuple[list[int], list[float]]:
+    sizes = sorted(by_size)
+    return sizes, [by_size[size] for size in sizes]

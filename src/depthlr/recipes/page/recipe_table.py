@@ -1,0 +1,75 @@
+"""A recipe's sweeps in full: what the paper prints there, slopes over both depths, tuned rates, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from depthlr.recipes.page.kept import Kept, Sweep
+from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, rate, slope, table
+from depthlr.recipes.printed import Printed
+from depthlr.recipes.recipe import Recipe
+from depthlr.recipes.running.carried import tuned_rates
+from depthlr.recipes.setting import Setting
+
+HEAD = ("setting", "paper", "over layers or blocks", "R²", "over total depth", "R²", "left out", "cells", "protocol")
+
+
+def recipe_table(recipe: Recipe, kept: Kept) -> str:
+    """Slopes, then the tuned rates they go through, then what the paper leaves open and how it was filled."""
+    settings = [setting for setting in recipe.settings if isinstance(setting, Setting)]
+    rows: list[list[str]] = []
+    found: list[Sweep] = []
+    for setting in settings:
+        sweeps = kept.protocols(setting)
+        rows += [_row(recipe, setting, sweep) for sweep in sweeps] or [_row(recipe, setting, None)]
+        found += sweeps
+    parts = [table(HEAD, rows), *([_rates(found)] if found else []), *_notes(settings)]
+    return "\n\n".join(parts)
+
+
+def printed_in(recipe: Recipe, setting: Setting) -> Printed | None:
+    """What the paper prints of a setting where this recipe looks, or anywhere."""
+    here = [printed for printed in setting.printed if printed.where in recipe.places]
+    return next(iter((*here, *setting.printed)), None)
+
+
+def _row(recipe: Recipe, setting: Setting, sweep: Sweep | None) -> list[str]:
+    printed = printed_in(recipe, setting)
+    stated = NOTHING if printed is None else str(printed)
+    if printed is not None and printed.r2 is not None:
+        stated += f" (R² {printed.r2:.3f})"
+    if sweep is None:
+        return [setting.title, stated, NOT_YET, *[NOTHING] * 6]
+    size, depth = sweep.fit("size"), sweep.fit("depth")
+    out = sum(curve.optimum is None or curve.optimum.at_edge for curve in sweep.results.curves)
+    return [
+        setting.title,
+        stated,
+        slope(size),
+        r2(size),
+        slope(depth),
+        r2(depth),
+        f"{out} of {len(sweep.results.curves)}",
+        str(sweep.facts["cells"]),
+        sweep.protocol + ("" if sweep.facts["complete"] else ", unfinished"),
+    ]
+
+
+def _rates(sweeps: Sequence[Sweep]) -> str:
+    """Tuned rates by size, folded away."""
+    sizes = sorted({size for sweep in sweeps for size in sweep.results.study.model.sizes})
+    rows = []
+    for sweep in sweeps:
+        tuned = tuned_rates(sweep.results)
+        rows.append([f"{sweep.setting.title}, {sweep.protocol}", *(rate(tuned.get(size)) for size in sizes)])
+    summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima"
+    return f"<details><summary>{summary}</summary>\n\n{table(('setting', *map(str, sizes)), rows)}\n\n</details>"
+
+
+def _notes(settings: Sequence[Setting]) -> list[str]:
+    """What the paper leaves open, said once for all settings that share it."""
+    titles: dict[str, list[str]] = {}
+    for setting in settings:
+        if setting.note:
+            titles.setdefault(setting.note, []).append(setting.title)
+    return ["\n".join(f"- {'; '.join(named)}: {note}." for note, named in titles.items())] if titles else []

@@ -1,0 +1,45 @@
+"""Exponents of energies at initialisation, and what the paper says of GELU's q."""
+
+from __future__ import annotations
+
+from depthlr.init.gating import gating_factor
+from depthlr.law.power import LAW_EXPONENT
+from depthlr.recipes.energy_setting import EnergySetting
+from depthlr.recipes.page.comparison import against
+from depthlr.recipes.page.kept import Energies, Kept
+from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, slope, table
+from depthlr.recipes.recipe import Recipe
+
+HEAD = ("model", "depths", "exponent of the rate for mean energy 1", "R²", "−3/2", "for readout energy 1", "seeds")
+
+
+def energy_table(recipe: Recipe, kept: Kept) -> str:
+    """A row a setting, over total effective depth."""
+    settings = [setting for setting in recipe.settings if isinstance(setting, EnergySetting)]
+    return table(HEAD, [_row(setting, kept.energies.get(setting.name)) for setting in settings])
+
+
+def gelu_line() -> str:
+    """Arithmetic, not measurement: q by quadrature."""
+    q = gating_factor("gelu")
+    drift = ", ".join(f"{gating_factor('gelu', std=std):.3f} at std {std:g}" for std in (0.5, 0.8, 1.25))
+    return (
+        f"GELU: q = {q:.3f} (paper 0.456), so He variance gives chi = 2q = {2 * q:.3f} a layer (paper 0.912) where the "
+        f"pre-activations have std 1; as they shrink, so does q: {drift}. ReLU has q = {gating_factor('relu'):.3f} at "
+        "any scale."
+    )
+
+
+def _row(setting: EnergySetting, found: Energies | None) -> list[str]:
+    if found is None:
+        return [setting.title, NOTHING, NOT_YET, *[NOTHING] * 4]
+    fit = found.fit()
+    return [
+        setting.title,
+        f"{min(found.depths)} to {max(found.depths)}",
+        slope(fit),
+        r2(fit),
+        against(fit, LAW_EXPONENT),
+        slope(found.fit(readout=True)),
+        str(max(map(found.depths.count, found.depths))),
+    ]

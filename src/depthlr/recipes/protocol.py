@@ -1,0 +1,25 @@
+"""How much training a setting gets: as the paper says, as the authors' public code ran it, or just enough to run."""
+
+from __future__ import annotations
+
+from depthlr.errors import DepthlrError
+from depthlr.models.argument import did_you_mean
+
+PROTOCOLS: dict[str, str] = {
+    "paper": "adaptive search on the 80-point grid, three seeds, full epochs",
+    "short": "the same with 100 steps an epoch, as the authors' public code ran it",
+    "smoke": "tiny models, two sizes, one seed, a few steps: does it run",
+}
+SHORT_STEPS = 100  # the authors' public code stops an epoch after 100 batches
+SMOKE_BATCH, SMOKE_EXAMPLES, SMOKE_POINTS = 8, 16, 5
+SMOKE_SIZES = (2, 3)
+SMOKE_ARGUMENTS = {"width": 8, "heads": 2}  # of whatever model takes them
+
+
+def protocol_named(name: str) -> str:
+    """The name itself, if there is such a protocol."""
+    if name not in PROTOCOLS:
+        raise DepthlrError(
+            f"There is no protocol {name!r}{did_you_mean(name, PROTOCOLS)}: choose from {', '.join(PROTOCOLS)}."
+        )
+    return name

@@ -1,0 +1,126 @@
+"""The zero-shot test: the rate tuned at one size, carried to every other by each rule, and trained there.
+
+Oracles are the sweep's own tuned rates. A carried rate is trained at exactly that rate, with the same seeds and budget.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from depthlr.data.examples import Examples
+from depthlr.errors import DepthlrError
+from depthlr.law.aggregate import geometric
+from depthlr.models.build import build
+from depthlr.recipes.place import Place
+from depthlr.recipes.running.deadline import Deadline
+from depthlr.recipes.running.initial_energy import initial_energies
+from depthlr.recipes.running.provenance import device
+from depthlr.recipes.table import read_table, write_table
+from depthlr.study.description import DIGITS
+from depthlr.study.record import Record, record
+from depthlr.study.results import Results
+from depthlr.study.store import open_store
+from depthlr.study.task import judged_steps, task_at
+from depthlr.trace.depth import effective_depth
+from depthlr.training.cell import Cell
+from depthlr.training.engine import open_engine
+from depthlr.transfer.carry import transfer_rate
+
+RULES = ("copy", "law", "pathsum", "measured")
+ENERGY_SEEDS = range(8)
+PLAN = ("rule", "size", "rate")
+COLUMNS = ("rule", "size", "depth", "seed", "rate", "loss", "diverged", "seconds")
+
+
+def train_carried(
+    results: Results, source: int, examples: Examples, work: Place, deadline: Deadline, workers: int | None = None
+) -> list[dict[str, Any]]:
+    """Rows of COLUMNS, one a rule, target and seed; cells that an earlier call trained are not trained again."""
+    study, depths = results.study, results.depths or {}
+    rates = _planned(results, source, examples, work)
+    wanted = [(rule, Cell(size, seed, rate)) for rule, size, rate in rates for seed in study.search.seeds]
+    known = {kept.cell: kept for kept in results.records}
+    with open_store(work.file("carried.sqlite"), study, data_digest=examples.digest, depths=depths) as store:
+        known |= store.content().records
+        missing = [cell for _, cell in wanted if cell not in known]
+        with closing(_trained(results, examples, missing, workers)) as cells:
+            for kept in cells:
+                store.put(kept)
+                known[kept.cell] = kept
+                deadline.check()
+    return [_row(rule, depths.get(cell.size), known[cell]) for rule, cell in wanted]
+
+
+def tuned_rates(results: Results) -> dict[int, float]:
+    """By size, the geometric mean of the seeds' optima inside the range."""
+    found: dict[int, list[float]] = {}
+    for curve in results.curves:
+        if curve.optimum is not None and not curve.optimum.at_edge:
+            found.setdefault(curve.size, []).append(curve.optimum.rate)
+    return {size: geometric(rates) for size, rates in found.items()}
+
+
+def carried_rates(results: Results, source: int, examples: Examples) -> list[tuple[str, int, float]]:
+    """Rule, target size and rate. The measured rule compares medians over eight initialisations."""
+    model, tuned = results.study.model, tuned_rates(results)
+    if source not in tuned:
+        raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")
+    depths = {size: effective_depth(*build(model.at(size), input=examples.input, meta=True)) for size in model.sizes}
+    energies = {size: initial_energies(results.study, size, examples, ENERGY_SEEDS, device()) for size in model.sizes}
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the rules assume stands on the results page
+        for rule in RULES:
+            places: Any = energies if rule == "measured" else depths
+            for size in model.sizes:
+                if size != source:
+                    carried = transfer_rate(
+                        tuned[source],
+                        places[source],
+                        places[size],
+                        rule=rule,
+                        optimizer=results.study.training.optimizer,
+                    )
+                    found.append((rule, size, float(f"{carried.rate:.{DIGITS}g}")))
+    return found
+
+
+def _planned(results: Results, source: int, examples: Examples, work: Place) -> list[tuple[str, int, float]]:
+    """The carried rates, worked out once: energies differ in their last digits from one device to the next."""
+    file, tuned = work.file("plan.csv"), tuned_rates(results).get(source)
+    if file.is_file():
+        plan = [(row["rule"], int(row["size"]), float(row["rate"])) for row in read_table(file, PLAN)]
+        if tuned is not None and all(r == float(f"{tuned:.{DIGITS}g}") for rule, _, r in plan if rule == "copy"):
+            return plan
+    plan = carried_rates(results, source, examples)
+    write_table(file, PLAN, [dict(zip(PLAN, row, strict=True)) for row in plan])
+    return plan
+
+
+def _trained(
+    results: Results, examples: Examples, cells: list[Cell], workers: int | None
+) -> Generator[Record, None, None]:
+    last = judged_steps(results.study, examples)
+    with open_engine(partial(task_at, results.study, examples=examples), workers=workers) as open_runner:
+        for size in sorted({cell.size for cell in cells}):
+            runner = open_runner(size)
+            try:
+                for cell, outcome in runner.train(sorted({cell for cell in cells if cell.size == size})):
+                    yield record(cell, outcome, last)
+            finally:
+                runner.close()
+
+
+def _row(rule: str, depth: int | None, kept: Record) -> dict[str, Any]:
+    cell = kept.cell
+    return dict(
+        zip(
+            COLUMNS,
+            (rule, cell.size, depth, cell.seed, cell.rate, kept.loss, kept.diverged, kept.seconds),
+            strict=True,
+        )
+    )

@@ -1,0 +1,47 @@
+"""Time that is lent: work stops at the first finished cell after it is spent, and loses nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from depthlr.study.estimate import Estimate
+from depthlr.study.record import Record
+from depthlr.study.run import Progress
+from depthlr.training.cell import Cell
+
+
+class OutOfTime(Exception):
+    """The time is spent; what had finished is kept."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment of the performance counter; infinite where there is all the time in the world."""
+
+    moment: float = math.inf
+
+    @staticmethod
+    def after(seconds: float | None) -> Deadline:
+        return Deadline() if seconds is None else Deadline(time.perf_counter() + seconds)
+
+    def check(self) -> None:
+        if time.perf_counter() >= self.moment:
+            raise OutOfTime
+
+
+class Timed:
+    """Progress that ends a sweep when the time is spent, and tells another of it until then."""
+
+    def __init__(self, deadline: Deadline, told: Progress) -> None:
+        self._deadline, self._told = deadline, told
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        self._told.begins(known, damaged, estimate)
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        self._told.finished(record, estimate)
+        if estimate.most:  # the last cell of all is worth its tail
+            self._deadline.check()

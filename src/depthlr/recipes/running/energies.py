@@ -1,0 +1,67 @@
+"""Running a setting without training: energies by size and seed, each size kept as soon as it is measured."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.recipes.energy_setting import SEEDS
+from depthlr.recipes.running.deadline import Deadline, OutOfTime
+from depthlr.recipes.running.facts import Facts, is_complete, read_facts
+from depthlr.recipes.running.initial_energy import initial_energies
+from depthlr.recipes.running.job import Job
+from depthlr.recipes.running.provenance import device, provenance
+from depthlr.recipes.table import read_table, write_table, write_text
+
+ENERGIES = ("size", "depth", "seed", "mean", "readout", "loss")
+
+
+def run_energies(job: Job, until: Deadline) -> bool:
+    """Measure what is left, and write the tables; True when nothing is left."""
+    examples, facts = job.examples(), read_facts(job.facts)
+    kept = job.work.file("energies.csv")
+    rows: list[dict[str, Any]] = [*read_table(kept, ENERGIES)] if kept.is_file() else []
+    known = {int(row["size"]) for row in rows}
+    seeds = range(SEEDS[job.out.protocol])
+    missing = [size for size in job.study.model.sizes if size not in known]
+    if missing:
+        facts.provenance = provenance("fp32", examples)
+    try:
+        for size in missing:
+            until.check()
+            with facts.timing("sweep_seconds", job.facts):
+                rows += _rows(size, initial_energies(job.study, size, examples, seeds, device()))
+            write_table(kept, ENERGIES, rows)
+    except OutOfTime:
+        return False
+    finally:
+        if rows:
+            _write(job, rows, facts)
+    return True
+
+
+def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:
+    depth = len(found.units)
+    return [
+        dict(zip(ENERGIES, (size, depth, seed, energy.mean, energy.readout, energy.loss), strict=True))
+        for seed, energy in enumerate(found.energies)
+    ]
+
+
+def _write(job: Job, rows: list[dict[str, Any]], facts: Facts) -> None:
+    complete = {int(row["size"]) for row in rows} == set(job.study.model.sizes)
+    if not complete and is_complete(job.out):
+        return
+    content = {
+        "recipe": job.out.recipe,
+        "setting": job.out.setting,
+        "protocol": job.out.protocol,
+        "complete": complete,
+        **facts.provenance,
+        "sweep_seconds": round(facts.sweep_seconds, 2),
+        "seeds": SEEDS[job.out.protocol],
+        "study": {key: table for key, table in job.study.to_dict().items() if key != "search"},  # there is none
+    }
+    write_table(job.out.file("csv"), ENERGIES, rows)
+    write_text(job.out.file("json"), json.dumps(content, indent=1) + "\n")

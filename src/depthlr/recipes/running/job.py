@@ -1,0 +1,46 @@
+"""A job: a setting under a protocol, with the places of its data, its work and its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from depthlr.data.examples import Examples
+from depthlr.data.sources import load
+from depthlr.recipes.place import Place
+from depthlr.recipes.recipe import AnySetting
+from depthlr.recipes.running.sequences import Sequences
+from depthlr.recipes.setting import Setting, folder_of
+from depthlr.study.description import Study
+
+
+@dataclass(frozen=True)
+class Job:
+    """`work` keeps what is unfinished from call to call, `out` gets the tables."""
+
+    setting: AnySetting
+    study: Study
+    data: Path
+    work: Place
+    out: Place
+    longer: Path | None = None  # the store of the setting whose cells begin with this one's
+    source: int | None = None  # the size whose tuned rate is carried to the others
+    workers: int | None = None  # processes on a CPU; one a core, unless told
+
+    @property
+    def store(self) -> Path:
+        return self.work.file("sqlite")
+
+    @property
+    def facts(self) -> Path:
+        return self.work.file("facts.json")
+
+    def examples(self) -> Examples:
+        found = _load(self.setting.data, folder_of(self.setting.data, self.data))
+        return Sequences(found) if isinstance(self.setting, Setting) and self.setting.sequences else found
+
+
+@lru_cache(maxsize=1)  # most settings of a recipe share theirs
+def _load(name: str, folder: Path) -> Examples:
+    return load(name, folder)

@@ -1,0 +1,27 @@
+"""What a result must say of itself: device, precision, versions, data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from depthlr.data.examples import Examples
+from depthlr.study.environment import environment
+
+
+def provenance(precision: str, examples: Examples) -> dict[str, Any]:
+    """Plain values, as JSON has them."""
+    here = environment()
+    return {
+        "device": here.device,
+        "precision": precision,
+        "versions": {"depthlr": here.depthlr, "torch": here.torch, "numpy": np.__version__, "python": here.python},
+        "data": {"name": examples.name, "examples": len(examples), "digest": examples.digest},
+    }
+
+
+def device() -> str:
+    """A GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,58 @@
+"""Cells that a longer sweep began with: the first epochs of its runs are these runs, and are not trained again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from depthlr.study.description import Study
+from depthlr.study.record import Record
+from depthlr.study.run import OpenRunner
+from depthlr.study.store import read_store
+from depthlr.training.cell import Cell, Outcome, Runner, has_diverged
+
+
+def beginnings(longer: Path, study: Study, steps: int) -> dict[Cell, Outcome]:
+    """The first `steps` of every cell of a stored sweep that is this study but for its epochs; none of any other."""
+    if not longer.is_file():
+        return {}
+    content = read_store(longer)
+    theirs = content.study.training
+    same = replace(theirs, epochs=study.training.epochs, steps=study.training.steps, metric=study.training.metric)
+    if replace(content.study, training=same).digest != study.digest or (theirs.epochs or 0) < (same.epochs or 0):
+        return {}
+    return {cell: _beginning(record, steps) for cell, record in content.records.items()}
+
+
+def recalling(open_runner: OpenRunner, known: Mapping[Cell, Outcome]) -> OpenRunner:
+    """Runners that hand over what is known, and open the true one only for what is not."""
+    return lambda size: _Recalling(open_runner, size, known)
+
+
+class _Recalling:
+    def __init__(self, open_runner: OpenRunner, size: int, known: Mapping[Cell, Outcome]) -> None:
+        self._open, self._size, self._known = open_runner, size, known
+        self._runner: Runner | None = None
+
+    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+        for cell in cells:
+            if cell in self._known:
+                yield cell, self._known[cell]
+        rest = [cell for cell in cells if cell not in self._known]
+        if rest:
+            self._runner = self._runner or self._open(self._size)
+            yield from self._runner.train(rest)
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+
+
+def _beginning(record: Record, steps: int) -> Outcome:
+    """A run that stopped within these steps had diverged by then; one that diverged later had not."""
+    losses = np.frombuffer(record.losses, "<f4").astype(np.float32)[:steps]
+    diverged = len(losses) < steps or not bool(np.isfinite(losses).all()) or has_diverged(losses)
+    return Outcome(losses, 0.0, diverged)

@@ -1,0 +1,111 @@
+"""Running a setting, or what is left of it: sweep, carry, time the plain loop, and write what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from depthlr.data.examples import Examples
+from depthlr.recipes.running.carried import COLUMNS as CARRIED
+from depthlr.recipes.running.carried import train_carried
+from depthlr.recipes.running.deadline import Deadline, OutOfTime, Timed
+from depthlr.recipes.running.facts import Facts, is_complete, read_facts
+from depthlr.recipes.running.job import Job
+from depthlr.recipes.running.plain_grid import plain_cell_seconds, plain_grid_seconds
+from depthlr.recipes.running.provenance import device, provenance
+from depthlr.recipes.running.recalled import beginnings, recalling
+from depthlr.recipes.table import write_table, write_text
+from depthlr.study.depths import depths_of
+from depthlr.study.description import Study
+from depthlr.study.results import COLUMNS, Results, read_results
+from depthlr.study.run import Progress, Silent, sweep
+from depthlr.study.task import budget, task_at
+from depthlr.training.engine import open_engine
+
+CELLS = (*COLUMNS, "seconds")
+SAMPLED = "sampled: a cell's time from a few steps at each size, times the grid's rates and seeds"
+Watch = Callable[[Study], AbstractContextManager[Progress]]
+
+
+def unwatched(study: Study) -> AbstractContextManager[Progress]:
+    return nullcontext(Silent())
+
+
+def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
+    """Go on with a job, and write its tables, finished or not; True when nothing of it is left to do."""
+    examples = job.examples()
+    job.store.parent.mkdir(parents=True, exist_ok=True)
+    facts = read_facts(job.facts)
+    carried: list[dict[str, Any]] = []
+    try:
+        until.check()
+        results = _swept(job, examples, facts, until, watch)
+        if job.source is not None:
+            with facts.timing("carried_seconds", job.facts):
+                carried = train_carried(results, job.source, examples, job.work, until, job.workers)
+        _time_plain_loop(job, examples, facts, until)
+    except OutOfTime:
+        return False
+    finally:
+        if job.store.is_file():
+            _write(job, read_results(job.store), carried, facts)
+    return True
+
+
+def _swept(job: Job, examples: Examples, facts: Facts, until: Deadline, watch: Watch) -> Results:
+    study = job.study
+    if job.store.is_file():
+        before = read_results(job.store)
+        if before.complete and before.study.digest == study.digest:
+            return before
+    facts.provenance = provenance(study.training.precision, examples)
+    known = {} if job.longer is None else beginnings(job.longer, study, budget(study, examples).steps)
+    with (
+        facts.timing("sweep_seconds", job.facts),
+        watch(study) as progress,
+        open_engine(partial(task_at, study, examples=examples), workers=job.workers) as open_runner,
+    ):
+        return sweep(
+            study,
+            recalling(open_runner, known) if known else open_runner,
+            job.store,
+            examples=examples,
+            depths=depths_of(study, examples.input),
+            progress=Timed(until, progress),
+        )
+
+
+def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline) -> None:
+    for size in job.study.model.sizes:
+        if size not in facts.plain_cell_seconds:
+            until.check()
+            facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, device())
+            facts.write(job.facts)
+
+
+def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Facts) -> None:
+    """The cells as CSV, and all that was fixed or measured besides as JSON; never over a fuller table."""
+    if not results.complete and is_complete(job.out):
+        return
+    sampled = set(results.study.model.sizes) <= set(facts.plain_cell_seconds)
+    plain = round(plain_grid_seconds(results.study, facts.plain_cell_seconds), 2) if sampled else None
+    content = {
+        "recipe": job.out.recipe,
+        "setting": job.out.setting,
+        "protocol": job.out.protocol,
+        "complete": results.complete,
+        "cells": len(results.records),
+        **facts.provenance,
+        "sweep_seconds": round(facts.sweep_seconds, 2),
+        "carried_seconds": round(facts.carried_seconds, 2) if carried else None,
+        "plain_grid_seconds": plain,
+        "plain_grid_is": SAMPLED,
+        "study": results.study.to_dict(),
+    }
+    write_table(job.out.file("csv"), CELLS, results.rows(times=True))
+    write_text(job.out.file("json"), json.dumps(content, indent=1) + "\n")
+    if carried:
+        write_table(job.out.file("carried.csv"), CARRIED, carried)

@@ -1,0 +1,41 @@
+"""ViT, BEiT and CCT on CIFAR-10: their slopes (fig:plot_vit) and their loss landscapes (fig:vit-loss-landscape)."""
+
+from __future__ import annotations
+
+from depthlr.recipes.main import CIFAR10_VIT
+from depthlr.recipes.printed import Printed
+from depthlr.recipes.recipe import Recipe
+from depthlr.recipes.setting import BLOCKS, Setting
+
+BEIT = Setting(
+    name="cifar10-beit",
+    title="BEiT, CIFAR-10",
+    spec="beit?width=384&heads=6&patch=4",
+    vary="blocks",
+    sizes=BLOCKS,
+    data="cifar10",
+    label="depth",
+    printed=(Printed("fig:plot_vit", -1.35, digits=2),),
+    low=1e-5,
+    high=1.0,
+)
+CCT = Setting(
+    name="cifar10-cct",
+    title="CCT, CIFAR-10",
+    spec="cct?width=384&heads=6&tokenizer_layers=2",
+    vary="blocks",
+    sizes=BLOCKS,
+    data="cifar10",
+    label="depth",
+    printed=(Printed("fig:plot_vit", -1.45, digits=2),),
+    low=1e-5,
+    high=1.0,
+    note="two tokenizer layers leave 64 tokens, as patch 4 does; the paper does not say how many it took",
+)
+
+VARIANTS = Recipe(
+    name="variants",
+    title="ViT variants: ViT, BEiT, CCT and their loss landscapes",
+    places=("fig:plot_vit", "fig:vit-loss-landscape"),
+    settings=(CIFAR10_VIT, BEIT, CCT),
+)

@@ -1,0 +1,124 @@
+"""The results page says what the tables say, plainly where there are none, and is the one that is committed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from depthlr.errors import DepthlrError
+from depthlr.law.fit import Fit, fit_power_law
+from depthlr.recipes.main import CIFAR10_CNN
+from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
+from depthlr.recipes.page.kept import read_kept
+from depthlr.recipes.page.page import results_page
+from depthlr.recipes.page.pictures import pictures
+from depthlr.recipes.running.deadline import Deadline
+from depthlr.recipes.running.jobs import job_of, run_job
+
+ROOT = Path(__file__).parents[2]
+DEPTHS = (3, 4, 6, 8, 12, 16)
+
+
+def line(slope: float, scatter: float = 0.0) -> Fit:
+    """Optima on a power law, three seeds that scatter by so many decades."""
+    jitter = (-1, 0, 1)
+    pairs = [(depth, depth**slope * 10 ** (scatter * shift)) for depth in DEPTHS for shift in jitter]
+    return fit_power_law([depth for depth, _ in pairs], [rate for _, rate in pairs], spacing=0.06)
+
+
+@pytest.fixture(scope="module")
+def folder(published, tmp_path_factory):
+    """The tables of one smoked setting."""
+    work, out = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("out")
+    run_job(job_of(CIFAR10_CNN, "smoke", "fp32", data=published, work=work, out=out), Deadline())
+    return out
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_the_committed_page_is_what_the_committed_tables_say() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    panels = pictures(kept)
+    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert page == results_page(kept, list(panels)), "run depthlr reproduce --from results/reproduce"
+    for name in panels:
+        assert (ROOT / "docs" / "images" / "results" / f"{name}.png").is_file()
+
+
+def test_the_committed_tables_hold_no_smoke_and_no_path() -> None:
+    for file in (ROOT / "results" / "reproduce").rglob("*.json"):
+        facts = json.loads(file.read_text())
+        assert facts["protocol"] in ("paper", "short")
+        assert "folder" not in facts["study"]["data"]
+
+
+def test_a_verdict_follows_the_interval() -> None:
+    assert against(line(-1.5, 0.05), -1.5) == HOLDS
+    assert against(line(-1.0, 0.02), -1.5) == SHALLOWER
+    assert against(line(-2.0, 0.02), -1.5) == STEEPER
+    assert against(line(-1.5, 2.0), -1.5) == UNDECIDED, "an interval wider than a power decides nothing"
+    assert against(None, -1.5) == UNDECIDED
+
+
+def test_what_was_not_measured_says_so(folder) -> None:
+    page = results_page(read_kept(folder), [])
+    rows = {row.split(" | ")[0].removeprefix("| "): row for row in page.splitlines() if row.startswith("| ")}
+    assert "not yet measured" in rows["ViT, CIFAR-100"]
+    assert "−1.371" in rows["ViT, CIFAR-100"]
+    assert "not yet measured" in rows["Transformer pre-LN, width 32"]
+    assert "The transfer itself is not yet measured" in page
+
+
+def test_a_smoke_is_no_evidence(folder) -> None:
+    assert "None of the 34 settings has been measured in full yet." in results_page(read_kept(folder), [])
+
+
+def test_numbers_follow_the_tables(copy) -> None:
+    """A made-up power law in the CSV is the slope on the page."""
+    place = copy / "main" / "cifar10-cnn.smoke"
+    facts = json.loads(place.with_suffix(".smoke.json").read_text())
+    facts |= {"protocol": "paper", "study": CIFAR10_CNN.study("paper").to_dict()}
+    rates = CIFAR10_CNN.study("paper").search.rates
+    rows = ["size,depth,seed,rate,loss,diverged,seconds"]
+    for size in (3, 6, 12, 24):
+        for seed in range(3):
+            best = min(range(80), key=lambda i: abs(rates[i] - 0.9 * size**-1.25))
+            for step in (-1, 0, 1):
+                rows.append(f"{size},{size + 1},{seed},{rates[best + step]!r},{1 + step * step},false,1.0")
+    (copy / "main" / "cifar10-cnn.paper.json").write_text(json.dumps(facts))
+    (copy / "main" / "cifar10-cnn.paper.csv").write_text("\n".join(rows) + "\n")
+    sweep = read_kept(copy).sweeps["cifar10-cnn"]
+    assert sweep.protocol == "paper", "the fullest protocol counts"
+    assert sweep.fit("size").slope == pytest.approx(-1.25, abs=0.05)
+    page = results_page(read_kept(copy), [])
+    assert f"−{abs(sweep.fit('size').slope):.2f} (" in page
+    assert "Measured: 1 of 34 settings" in page
+    assert page.count("| CNN, CIFAR-10 | ") > page.count("| CNN, CIFAR-100 | "), "both protocols in a recipe's table"
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "sentence"),
+    [
+        ("csv", lambda text: text.replace(",loss,", ",lost,"), "lacks the column loss"),
+        ("csv", lambda text: text.replace(",false,", ",false,x", 1), "no number"),
+        ("csv", lambda text: text[: text.rindex(",false")], "breaks off in line"),
+        ("json", lambda text: text.replace('"complete"', '"finished"'), "lacks complete"),
+        ("json", lambda text: text[:-20], "is no JSON"),
+    ],
+)
+def test_a_damaged_table_is_named(copy, kind, change, sentence) -> None:
+    file = copy / "main" / f"cifar10-cnn.smoke.{kind}"
+    file.write_text(change(file.read_text()))
+    with pytest.raises(DepthlrError, match=sentence):
+        read_kept(copy)
+
+
+def test_a_folder_without_results_is_refused(tmp_path) -> None:
+    with pytest.raises(DepthlrError, match="holds no results of a recipe"):
+        read_kept(tmp_path)

@@ -1,0 +1,167 @@
+"""Sweeps of a recipe resume, recall what a longer one ran, carry rates, and never lose a finished table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from depthlr.errors import DepthlrError
+from depthlr.law.power import transfer
+from depthlr.recipes.main import CIFAR10_CNN
+from depthlr.recipes.pathsum import RESNET_ENERGY
+from depthlr.recipes.running import plain_grid
+from depthlr.recipes.running.carried import RULES, tuned_rates
+from depthlr.recipes.running.deadline import Deadline, OutOfTime
+from depthlr.recipes.running.jobs import job_of, run_job
+from depthlr.recipes.running.recalled import beginnings
+from depthlr.recipes.width_epochs import WIDTH_EPOCHS
+from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
+from depthlr.study.results import read_results
+from depthlr.training.cell import Outcome
+
+EPOCH_1 = next(setting for setting in WIDTH_EPOCHS.settings if setting.name == "vit-384-epoch-1")
+FOREVER = Deadline()
+
+
+class CellsLeft:
+    """A deadline that comes after so many looks at the clock."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def check(self) -> None:
+        self.looks -= 1
+        if self.looks < 0:
+            raise OutOfTime
+
+
+@pytest.fixture
+def job(published, tmp_path):
+    def job(setting, work="work", out="out"):
+        return job_of(setting, "smoke", "fp32", data=published, work=tmp_path / work, out=tmp_path / out)
+
+    return job
+
+
+def table(job, kind="csv"):
+    """All columns but the times."""
+    with job.out.file(kind).open() as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def facts(job):
+    return json.loads(job.out.file("json").read_text())
+
+
+def test_time_lent_in_pieces_gives_the_table_of_an_undisturbed_run(job) -> None:
+    whole, pieces = job(VIT_384_EPOCH_3), job(VIT_384_EPOCH_3, "pieces", "out2")
+    assert run_job(whole, FOREVER)
+    rounds = 0
+    while not run_job(pieces, CellsLeft(3)):
+        rounds += 1
+        assert rounds < 30
+    assert rounds > 3
+    for kind in ("csv", "carried.csv"):
+        assert table(pieces, kind) == table(whole, kind)
+    assert facts(pieces)["complete"] is True
+
+
+def test_an_unfinished_sweep_says_so(job) -> None:
+    begun = job(CIFAR10_CNN)
+    assert not run_job(begun, CellsLeft(2))
+    assert facts(begun)["complete"] is False
+    assert len(table(begun)) == facts(begun)["cells"] > 0
+
+
+def test_no_time_at_all_leaves_nothing(job) -> None:
+    begun = job(CIFAR10_CNN)
+    assert not run_job(begun, Deadline(0.0))
+    assert not begun.out.file("csv").exists()
+
+
+@pytest.mark.parametrize("setting", [CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
+def test_an_unfinished_table_never_replaces_a_finished_one(job, setting) -> None:
+    done = job(setting)
+    assert run_job(done, FOREVER)
+    before = done.out.file("csv").read_bytes()
+    assert not run_job(job(setting, "other"), CellsLeft(1))
+    assert done.out.file("csv").read_bytes() == before
+    assert facts(done)["complete"] is True
+
+
+def test_energies_go_on_where_they_stopped(job) -> None:
+    whole, pieces = job(RESNET_ENERGY), job(RESNET_ENERGY, "pieces", "out2")
+    assert run_job(whole, FOREVER)
+    assert not run_job(pieces, CellsLeft(1))
+    assert 0 < len(table(pieces)) < len(table(whole))
+    assert run_job(pieces, FOREVER)
+    assert table(pieces) == table(whole)
+
+
+def test_the_first_epochs_of_a_longer_sweep_are_the_shorter_one(job) -> None:
+    """Recalled cells have the losses that training them anew gives."""
+    assert run_job(job(VIT_384_EPOCH_3), FOREVER)
+    recalled, alone = job(EPOCH_1), job(EPOCH_1, "alone", "out2")
+    known = beginnings(recalled.longer, recalled.study, steps=2)
+    assert run_job(recalled, FOREVER)
+    assert run_job(alone, FOREVER)
+    assert table(recalled) == table(alone)
+    both = [record for record in read_results(recalled.store).records if record.cell in known]
+    assert both
+    assert all(record.seconds == 0 for record in both), "nothing was trained twice"
+
+
+def test_nothing_is_recalled_of_another_study(job) -> None:
+    assert run_job(job(CIFAR10_CNN), FOREVER)
+    store = job(CIFAR10_CNN).store
+    study = CIFAR10_CNN.study("smoke")
+    assert beginnings(store, study, steps=2)
+    other = replace(study, training=replace(study.training, optimizer="adam"))
+    assert beginnings(store, other, steps=2) == {}
+    longer = replace(study, training=replace(study.training, epochs=2))
+    assert beginnings(store, longer, steps=4) == {}, "a sweep cannot be longer than it was"
+
+
+def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
+    carrying = job(VIT_384_EPOCH_3)
+    assert run_job(carrying, FOREVER)
+    results = read_results(carrying.store)
+    rate = tuned_rates(results)[carrying.source]
+    rows = table(carrying, "carried.csv")
+    targets = [size for size in results.study.model.sizes if size != carrying.source]
+    assert [(row["rule"], int(row["size"])) for row in rows] == [(rule, size) for rule in RULES for size in targets]
+    depths = results.depths
+    for row in rows:
+        size = int(row["size"])
+        if row["rule"] == "copy":
+            assert float(row["rate"]) == pytest.approx(rate, rel=1e-8)
+        if row["rule"] == "law":
+            carried = transfer(rate, depths[carrying.source], depths[size])
+            assert float(row["rate"]) == pytest.approx(carried, rel=1e-8)
+        assert math.isfinite(float(row["loss"])) or row["diverged"] == "true"
+
+
+def test_the_plain_grid_is_a_cells_time_times_rates_seeds_and_sizes(monkeypatch, published) -> None:
+    study = replace(CIFAR10_CNN.study("paper"), data=replace(CIFAR10_CNN.study("paper").data, limit=20))
+    study = replace(study, training=replace(study.training, epochs=None, steps=390, batch=16))
+    monkeypatch.setattr(
+        plain_grid, "train_plainly", lambda task, cell, device: Outcome([], 1.5 + 0.25 * task.training.steps, False)
+    )
+    from depthlr.data import load
+
+    seconds = plain_grid.plain_cell_seconds(study, 3, load("cifar10", published), "cpu")
+    assert seconds == pytest.approx(1.5 + 0.25 * 390)
+    assert plain_grid.plain_grid_seconds(study, {3: 2.0, 4: 3.0}) == 5.0 * 80 * 3
+
+
+def test_a_missing_data_folder_is_said_before_anything_is_written(tmp_path) -> None:
+    work, out = tmp_path / "work", tmp_path / "out"
+    job = job_of(CIFAR10_CNN, "smoke", "fp32", data=tmp_path / "nowhere", work=work, out=out)
+    with pytest.raises(DepthlrError, match="holds no cifar10"):
+        run_job(job, FOREVER)
+    assert not work.exists()
+    assert not out.exists()
