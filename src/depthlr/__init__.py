@@ -5,7 +5,15 @@ from depthlr.errors import DepthlrError
 from depthlr.init import gating_factor, init_
 from depthlr.law import Fit, fit_power_law
 from depthlr.trace import Depth, effective_depth
-from depthlr.transfer import CarriedRate, transfer_rate
+from depthlr.transfer import (
+    CarriedRate,
+    SuggestedRate,
+    TransferCheck,
+    check_transfer,
+    param_groups,
+    suggest_rate,
+    transfer_rate,
+)
 from depthlr.version import VERSION
 
 __version__ = VERSION
@@ -17,10 +25,15 @@ __all__ = [
     "Energy",
     "EnergyOverSeeds",
     "Fit",
+    "SuggestedRate",
+    "TransferCheck",
+    "check_transfer",
     "effective_depth",
     "fit_power_law",
     "gating_factor",
     "init_",
+    "param_groups",
+    "suggest_rate",
     "transfer_rate",
     "update_energy",
     "update_energy_over_seeds",

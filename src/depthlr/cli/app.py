@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from depthlr.cli.check import check
 from depthlr.cli.data import data
 from depthlr.cli.demo import demo
 from depthlr.cli.depth import depth
@@ -15,6 +16,7 @@ from depthlr.cli.plot import plot
 from depthlr.cli.report import report
 from depthlr.cli.reproduce import reproduce
 from depthlr.cli.serve import serve
+from depthlr.cli.suggest import suggest
 from depthlr.cli.sweep import sweep
 from depthlr.cli.transfer import transfer
 from depthlr.cli.version import Version
@@ -25,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (demo, depth, measure, transfer, sweep, serve, fit, report, plot, export, data, reproduce):
+for verb in (demo, depth, measure, suggest, transfer, check, sweep, serve, fit, report, plot, export, data, reproduce):
     app.command(cls=LiteralHelp)(verb)
 
 

@@ -79,15 +79,13 @@ def _precise(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
 
 
-def _on_copies(
-    optimizer: Any, parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
-) -> list[Optimizer]:
-    """The optimizer, or a copy of it, holding the copied parameters."""
+def optimizers_of(optimizer: Any, parameters: list[nn.Parameter]) -> list[Optimizer]:
+    """One optimizer or several, as a list; a name or a factory makes them for these parameters."""
     if isinstance(optimizer, str):
         if optimizer not in OPTIMIZERS:
             raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
         optimizer = OPTIMIZERS[optimizer]
-    made = optimizer(list(copies.values())) if is_factory(optimizer) else optimizer
+    made = optimizer(parameters) if is_factory(optimizer) else optimizer
     optimizers = list(made) if isinstance(made, Sequence) else [made]
     for one in optimizers:
         if not isinstance(one, Optimizer):
@@ -95,6 +93,14 @@ def _on_copies(
                 f"optimizer is a {type(one).__name__}: pass a torch.optim object, a list of them, a factory that takes "
                 f"parameters, or one of {', '.join(OPTIMIZERS)}."
             )
+    return optimizers
+
+
+def _on_copies(
+    optimizer: Any, parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
+) -> list[Optimizer]:
+    """The optimizer, or a copy of it, holding the copied parameters."""
+    optimizers = optimizers_of(optimizer, list(copies.values()))
     held = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
     if held & {id(c) for c in copies.values()}:
         return optimizers

@@ -1,5 +1,18 @@
-"""Layer 3: carrying a rate by any rule."""
+"""Layer 3: carrying a rate by any rule, suggesting one, checking that it carries, and giving it to an optimizer."""
 
 from depthlr.transfer.carry import CarriedRate, transfer_rate
+from depthlr.transfer.check import SizeCheck, TransferCheck, Verdict, check_transfer
+from depthlr.transfer.param_groups import param_groups
+from depthlr.transfer.suggest import SuggestedRate, suggest_rate
 
-__all__ = ["CarriedRate", "transfer_rate"]
+__all__ = [
+    "CarriedRate",
+    "SizeCheck",
+    "SuggestedRate",
+    "TransferCheck",
+    "Verdict",
+    "check_transfer",
+    "param_groups",
+    "suggest_rate",
+    "transfer_rate",
+]

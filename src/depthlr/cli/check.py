@@ -1,0 +1,119 @@
+"""`depthlr check MODEL --vary blocks --sizes 2,4,8`: will a rate carry? Exit code 1 if it will not."""
+
+from __future__ import annotations
+
+import math
+from io import BytesIO
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated, Any
+
+import typer
+from torch import nn
+
+from depthlr.cli.depth import Input, Json, Model
+from depthlr.cli.fit import fit_json
+from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds
+from depthlr.cli.output import print_json, print_note, print_table, rate_text
+from depthlr.cli.plot import UNDATED
+from depthlr.cli.task import Data, task
+from depthlr.data.replace_file import replace_file
+from depthlr.errors import DepthlrError
+from depthlr.present.depth_check import LINE, depth_check
+from depthlr.present.style import SIZE, pyplot, set_title, style
+from depthlr.study.description import Models
+from depthlr.transfer.check import TABLE, SizeCheck, TransferCheck, Verdict, check_transfer
+
+
+def check(
+    model: Model,
+    vary: Annotated[str, typer.Option(help="the argument that makes it deeper, such as blocks")],
+    sizes: Annotated[str, typer.Option(help="the values of that argument, such as 2,4,8")],
+    optimizer: OptimizerName = "sgd",
+    data: DataName = Data.random,
+    batch: BatchSize = 64,
+    seeds: Seeds = 3,
+    input: Input = None,
+    own_init: OwnInit = False,
+    plot: Annotated[Path | None, typer.Option(help="also draw it: .png, .svg or .pdf")] = None,
+    json: Json = False,
+) -> None:
+    """Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail."""
+    if plot is not None and _form(plot) not in UNDATED:
+        raise DepthlrError(f"--plot {plot}: name a picture that ends in .png, .svg or .pdf.")
+    models = Models(model, vary, _sizes(sizes))
+    tasks = {size: task(str(models.at(size)), data, batch, input=input, own_init=own_init) for size in models.sizes}
+    first = tasks[models.sizes[0]]  # the batch is of the same examples at every size
+
+    def build(size: int) -> nn.Module:
+        return tasks[size].build()
+
+    found = check_transfer(build, models.sizes, first.batch, first.loss_fn, optimizer, seeds=seeds)
+    if plot is not None:
+        _draw(found, plot)
+    if json:
+        print_json({"model": model, "vary": vary, "optimizer": optimizer, "data": str(data), **_as_json(found)})
+    else:
+        rows = [(*row.cells[:2], rate_text(row.rate), *row.cells[3:]) for row in found.sizes]
+        print_table(TABLE, rows, title=f"{model}, {optimizer}, {seeds} seeds")
+        if found.fit is not None:
+            print(f"over effective depth: {found.fit}")
+        print(found.headline)
+        print_note("law, copy: decades by which the rule's rate from the smallest size misses the energies'")
+        for note in found.notes:
+            print_note(f"note: {note}")
+    if found.verdict is Verdict.fail:
+        raise typer.Exit(1)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(piece) for piece in text.split(","))
+    except ValueError as error:
+        raise DepthlrError(f"--sizes {text} is not understood: write whole numbers, such as 2,4,8.") from error
+
+
+def _form(path: Path) -> str:
+    return path.suffix.lower().removeprefix(".")
+
+
+def _draw(found: TransferCheck, path: Path) -> None:
+    if found.fit is None:
+        raise DepthlrError("--plot draws rates against depth, and every size has the same: leave it out.")
+    pyplot()  # the sentence where matplotlib is missing
+    from matplotlib.figure import Figure
+
+    content = BytesIO()
+    with style():
+        figure = Figure(figsize=SIZE, layout="constrained")  # of no window system
+        axes = depth_check({row.depth.total: row.energies for row in found.sizes}, axes=figure.subplots())
+        set_title(axes, fill(found.headline, LINE), bold=True)  # of the whole check, where the plot judges its slope
+        figure.savefig(content, format=_form(path), metadata=UNDATED[_form(path)])
+    try:
+        with replace_file(path) as file:
+            file.write(content.getvalue())
+    except OSError as error:
+        raise DepthlrError(f"{path} cannot be written ({error}): name a file in a folder you can write to.") from error
+    print_note(f"wrote {path}")
+
+
+def _as_json(found: TransferCheck) -> dict[str, Any]:
+    return {
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "notes": list(found.notes),
+        "fit": None if found.fit is None else fit_json(found.fit, {}),
+        "sizes": [_size_json(row) for row in found.sizes],
+    }
+
+
+def _size_json(row: SizeCheck) -> dict[str, Any]:
+    return {
+        "size": row.size,
+        "depth": row.depth.total,
+        "rate": row.rate,
+        "sd": row.sd,
+        "law_error": row.law_error,
+        "copy_error": row.copy_error,
+        "uncertainty": row.uncertainty if math.isfinite(row.uncertainty) else None,
+    }

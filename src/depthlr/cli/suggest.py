@@ -1,0 +1,38 @@
+"""`depthlr suggest MODEL`: an absolute rate, without a training run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+import typer
+
+from depthlr.cli.depth import Input, Json, Model
+from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit
+from depthlr.cli.output import print_json, print_note, rate_text
+from depthlr.cli.task import Data, task
+from depthlr.transfer.suggest import suggest_rate
+
+
+def suggest(
+    model: Model,
+    optimizer: OptimizerName = "sgd",
+    data: DataName = Data.random,
+    batch: BatchSize = 64,
+    seed: Annotated[int, typer.Option(help="of the initialisation")] = 0,
+    input: Input = None,
+    own_init: OwnInit = False,
+    json: Json = False,
+) -> None:
+    """Suggest a rate for a model as it is initialised."""
+    given = task(model, data, batch, input=input, own_init=own_init)
+    torch.manual_seed(seed)
+    found = suggest_rate(given.build(), given.batch, given.loss_fn, optimizer)
+    if json:
+        print_json({"model": model, "optimizer": optimizer, "data": str(data), "batch": batch, **vars(found)})
+        return
+    print(rate_text(found.rate))
+    print_note(f"{found.coverage:.0%} interval {rate_text(found.low)} to {rate_text(found.high)}")
+    print_note(f"measure: {found.measure}")
+    for note in found.notes:
+        print_note(f"note: {note}")

@@ -1,0 +1,79 @@
+"""Parameter groups with absolute rates, for any torch optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from depthlr.errors import DepthlrError
+from depthlr.law.domain import finite, positive
+from depthlr.trace.run import check_runnable
+from depthlr.trace.unwrap import unwrap
+
+# Words in the names of parameters that modules hold themselves: positions, class tokens, tables of biases.
+TOKEN_WORDS = {
+    *("pos", "position", "positional", "positions", "token", "tokens"),
+    *("embed", "embedding", "embeddings", "bias", "biases", "table"),
+}
+
+
+def param_groups(
+    model: nn.Module,
+    rate: float,
+    *,
+    weight_decay: float = 0.0,
+    muon: bool = False,
+    other_rate: float | None = None,
+) -> list[dict[str, Any]]:
+    """Groups of trainable parameters with absolute `lr`: weights, which decay, and the rest, which do not.
+
+    One rate serves all: the law scales no layer apart. The rest are biases, norms, embeddings and positions. With
+    `muon=True` 2-D weights (the head's too, an embedding's not) come first, marked `use_muon`, at `rate`; all others
+    are for AdamW, at `other_rate`. Every group is plain data, so schedulers and checkpoints keep it.
+    """
+    check_runnable(unwrap(model))
+    if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
+        raise DepthlrError("FSDP1 flattens weights, so they cannot be told from biases: use fully_shard (FSDP2).")
+    main = positive(rate, "The rate")
+    decay = finite(weight_decay, "The weight decay", least=0)
+    if muon and other_rate is None:
+        raise DepthlrError("muon=True needs other_rate=, the rate of what Muon does not take and AdamW does.")
+    if not muon and other_rate is not None:
+        raise DepthlrError("other_rate= is for muon=True: without it one rate serves every parameter.")
+    other = main if other_rate is None else positive(other_rate, "The other rate")
+
+    trainable = [p for p in model.parameters() if p.requires_grad]  # a tied parameter comes once
+    if not trainable:
+        raise DepthlrError("every parameter is frozen, so there is nothing to give a rate to.")
+    exempt = _exempt(model)
+    weights = [p for p in trainable if id(p) not in exempt]
+    rest = [p for p in trainable if id(p) in exempt]
+    if not muon:
+        return _filled(_group(weights, main, decay), _group(rest, main, 0.0))
+    matrices, others = [p for p in weights if p.dim() == 2], [p for p in weights if p.dim() != 2]
+    return _filled(
+        {**_group(matrices, main, decay), "use_muon": True},
+        {**_group(others, other, decay), "use_muon": False},
+        {**_group(rest, other, 0.0), "use_muon": False},
+    )
+
+
+def _group(parameters: list[nn.Parameter], rate: float, decay: float) -> dict[str, Any]:
+    return {"params": parameters, "lr": rate, "weight_decay": decay}
+
+
+def _filled(*groups: dict[str, Any]) -> list[dict[str, Any]]:
+    return [group for group in groups if group["params"]]
+
+
+def _exempt(model: nn.Module) -> set[int]:
+    """Parameters that do not decay, by id; one that several modules share is exempt if it is so in any of them."""
+    found = set()
+    for module in model.modules():
+        kind = type(module).__name__
+        whole = "Norm" in kind or "Embedding" in kind  # by name, so that a library's own norms count too
+        for name, parameter in module.named_parameters(recurse=False):
+            if whole or parameter.dim() <= 1 or TOKEN_WORDS.intersection(name.lower().split("_")):
+                found.add(id(parameter))
+    return found

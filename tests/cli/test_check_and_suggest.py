@@ -1,0 +1,79 @@
+"""`depthlr check` and `depthlr suggest`: the answer on stdout, remarks on stderr, a failed check in the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from depthlr.cli import main
+
+MLP = "mlp?width=128&inputs=64"
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+def test_suggest_prints_the_rate_alone_on_stdout(run) -> None:
+    code, out, err = run("suggest", f"{MLP}&layers=3", "--data", "digits")
+    assert code == 0
+    assert "80% interval" in err
+    assert "not yet calibrated" in err
+    found = json.loads(run("suggest", f"{MLP}&layers=3", "--data", "digits", "--json")[1])
+    assert float(out) == pytest.approx(found["rate"], rel=5e-3)
+    assert found["low"] < found["rate"] < found["high"]
+    slower = json.loads(run("suggest", f"{MLP}&layers=3", "--data", "digits", "--optimizer", "momentum", "--json")[1])
+    assert slower["rate"] == pytest.approx(found["rate"] / 10, rel=1e-4)
+
+
+def test_check_says_what_it_found_and_draws_it(run, tmp_path) -> None:
+    options = ["--vary", "layers", "--sizes", "4,8,16", "--data", "digits", "--optimizer", "adamw"]
+    picture = tmp_path / "check.svg"
+    code, out, err = run("check", MLP, *options, "--plot", str(picture))
+    assert code == 0
+    assert "pass: at every size" in out
+    assert "over effective depth: slope -1." in out
+    assert "wrote" in err
+    assert "pass: at every size" in picture.read_text()
+    found = json.loads(run("check", MLP, *options, "--json")[1])
+    assert (found["verdict"], [row["depth"] for row in found["sizes"]]) == ("pass", [5, 9, 17])
+    assert found["fit"]["slope"] < -1
+
+
+def test_a_failed_check_is_exit_code_one_and_a_caution_is_not(run) -> None:
+    options = ["--vary", "layers", "--data", "digits"]
+    code, out, _ = run("check", MLP, *options, "--sizes", "2,4,8", "--own-init")
+    assert (code, "fail: units vanish" in out) == (1, True)
+    code, out, _ = run("check", MLP, *options, "--sizes", "2,4", "--seeds", "1", "--json")
+    found = json.loads(out)
+    assert (code, found["verdict"], found["sizes"][1]["uncertainty"]) == (0, "caution", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--vary", "layers", "--sizes", "2"], "two sizes or more"),
+        (["--vary", "layers", "--sizes", "4,2"], "from small to large"),
+        (["--vary", "layers", "--sizes", "a,b"], "whole numbers"),
+        (["--vary", "blocks", "--sizes", "2,4"], "no argument of mlp"),
+        (["--vary", "width", "--sizes", "2,4"], "sets width"),
+        (["--vary", "layers", "--sizes", "2,4", "--plot", "check.txt"], ".png, .svg or .pdf"),
+        (["--vary", "layers", "--sizes", "2,4", "--seeds", "0"], "number of seeds"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], message: str) -> None:
+    code, out, err = run("check", MLP, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("depthlr: ")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
