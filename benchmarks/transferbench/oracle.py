@@ -1,0 +1,86 @@
+"""Oracle rates of a task, and the loss at any rate, from the table of its sweep."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.transferbench.sweeping import CELLS
+from benchmarks.transferbench.task import Task
+
+from depthlr.law.optimum import optimum
+from depthlr.recipes.table import read_table, read_text
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss against log10 rate of one size and seed, small rates first."""
+
+    decades: tuple[float, ...]
+    losses: tuple[float, ...]
+    bounds: tuple[float, float]  # of the search, as rates
+
+    @cached_property
+    def best(self) -> float | None:
+        """log10 of the rate of the least loss; None where every rate diverged or the range cut it off."""
+        found = optimum([10**d for d in self.decades], self.losses, bounds=self.bounds)
+        return None if found is None or found.at_edge else self.decades[found.index]
+
+    def regret(self, decades: float) -> tuple[float, bool]:
+        """Loss at a rate over the least loss, less 1; and whether it is only a lower bound.
+
+        Between two rates the logarithm of the loss is interpolated in the logarithm of the rate; beside a diverged
+        run it is infinite. Beyond the rates that were run the last of them stands: the curve rises from there.
+        """
+        place = bisect_left(self.decades, decades)
+        inside = 0 < place < len(self.decades) or (place == 0 and decades == self.decades[0])
+        if place == len(self.decades) or place == 0:
+            loss = self.losses[min(place, len(self.decades) - 1)]
+        else:
+            (x0, x1), (y0, y1) = self.decades[place - 1 : place + 1], self.losses[place - 1 : place + 1]
+            share = (decades - x0) / (x1 - x0)
+            loss = y1 if share == 1 else math.inf if math.inf in (y0, y1) else y0 ** (1 - share) * y1**share
+        return loss / min(self.losses) - 1, not inside and loss < math.inf
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Curves by size and seed."""
+
+    curves: Mapping[int, Mapping[int, Curve]]
+
+    def rate(self, size: int, seeds: Collection[int] | None = None) -> float | None:
+        """log10 of the best rate: the mean over the seeds' own; None where a seed has none inside the range."""
+        best = [curve.best for seed, curve in self.curves[size].items() if seeds is None or seed in seeds]
+        known = [one for one in best if one is not None]
+        return fmean(known) if known and len(known) == len(best) else None
+
+    def regret(self, size: int, decades: float, seeds: Collection[int] | None = None) -> tuple[float, bool]:
+        """Mean over the seeds of the relative excess loss; a lower bound if one of them is."""
+        found = [c.regret(decades) for seed, c in self.curves[size].items() if seeds is None or seed in seeds]
+        return fmean(regret for regret, _ in found), any(bound for _, bound in found)
+
+
+def read_oracle(task: Task, folder: Path) -> Oracle | None:
+    """None where the task has not been swept to the end."""
+    file, facts = folder / f"{task.name}.csv", folder / f"{task.name}.json"
+    if not (file.is_file() and facts.is_file() and json.loads(read_text(facts))["complete"]):
+        return None
+    points: dict[int, dict[int, list[tuple[float, float]]]] = {}
+    for row in read_table(file, CELLS):
+        curve = points.setdefault(int(row["size"]), {}).setdefault(int(row["seed"]), [])
+        curve.append((math.log10(float(row["rate"])), float(row["loss"])))
+    search = task.study.search
+    bounds = search.low * (1 + 1e-9), search.high * (1 - 1e-9)  # a rate may change its last digit as a logarithm
+
+    def curve_of(places: list[tuple[float, float]]) -> Curve:
+        decades, losses = zip(*sorted(places), strict=True)
+        return Curve(decades, losses, bounds)
+
+    return Oracle({size: {seed: curve_of(seeds[seed]) for seed in sorted(seeds)} for size, seeds in points.items()})

@@ -1,0 +1,179 @@
+"""Rules as pure functions of what was measured: a level for each size, in decades of the rate.
+
+A carried rate changes by the difference of two levels: log10 factor = level(target) - level(source). A rule whose level
+is the rate itself (`absolute`) also suggests one with no source at all. None means that the rule prescribes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from benchmarks.transferbench.measured import Measured, log10
+from benchmarks.transferbench.step import Change, Step
+
+from depthlr.law.pathsum import log_pathsum
+from depthlr.law.rules import rule_named
+
+Level = Callable[[Measured], float | None]
+Cost = Callable[[Measured], float]
+
+CHOSEN: str | None = None  # the default rule; set it, designed on dev alone, before any test oracle is looked at
+FAVOURITE = "relative energy"  # until then
+SWEPT_SEEDS = 3  # the first initialisations are those of the sweep's own cells
+
+
+def free(measured: Measured) -> float:
+    """Counting depth takes no time to speak of."""
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    level: Level
+    absolute: bool = False  # the level is the log10 rate itself
+    carries: bool = True  # or only suggests: then its suggestion for the target counts, whatever the source
+    cost: Cost = free  # seconds for one size
+    own_models: bool = False  # judged on twins in its authors' parametrisation
+    peer: bool = False  # of others, not of ours
+
+
+def factor(rule: Rule, source: Measured, target: Measured) -> float | None:
+    """log10 of what the rate is multiplied by."""
+    here, there = rule.level(source), rule.level(target)
+    return None if here is None or there is None else there - here
+
+
+def power(name: str) -> Rule:
+    """A rule of the literature that is a power of the depth."""
+    rule = rule_named(name)
+
+    def level(measured: Measured) -> float | None:
+        exponent = rule.exponent(measured.family)
+        depth = measured.residual if rule.over_updates else measured.depth
+        return None if exponent is None or not depth else exponent * math.log10(depth)
+
+    return Rule(level, own_models=rule.over_updates, peer=True)
+
+
+def pathsum(measured: Measured) -> float | None:
+    """Chen 2024, of SGD alone."""
+    if measured.family != "sgd":
+        return None
+    return -0.5 * log_pathsum(plain=measured.plain, residual=measured.residual) / math.log(10)
+
+
+def of_steps(
+    log_rate: Callable[[Step], float | None], *, moment: str = "first", curvature: bool = False, swept: bool = False
+) -> Rule:
+    """The median over initialisations of a step's log10 rate, or with `swept` the mean over those that were swept."""
+
+    def steps(measured: Measured) -> tuple[Step, ...]:
+        return measured.steps[moment][: SWEPT_SEEDS if swept else None]
+
+    def level(measured: Measured) -> float | None:
+        found = [log_rate(step) for step in steps(measured)]
+        known = [one for one in found if one is not None]
+        if 2 * len(known) <= len(found):
+            return None
+        return fmean(known) if swept else median(known)
+
+    def cost(measured: Measured) -> float:
+        return sum(s.seconds + curvature * s.curvature_seconds for s in steps(measured))
+
+    return Rule(level, absolute=True, cost=cost)
+
+
+def energy(of: Callable[[Step], float], *, moment: str = "first", swept: bool = False) -> Rule:
+    """Energy is quadratic in the rate, so energy 1 is at the rate energy^(-1/2)."""
+
+    def log_rate(step: Step) -> float | None:
+        decades = log10(of(step))
+        return None if decades is None else -0.5 * decades
+
+    return of_steps(log_rate, moment=moment, swept=swept)
+
+
+def newton(bend: Callable[[Step], float], *, curvature: bool) -> Rule:
+    """The rate of the least loss along the step, to second order; d'Gd comes with the changes, d'Hd costs extra."""
+    return of_steps(lambda s: log10(-s.slope / bend(s)) if bend(s) else None, curvature=curvature)
+
+
+def range_test(name: str) -> Rule:
+    """The median over seeds of what a range test suggests."""
+
+    def level(measured: Measured) -> float | None:
+        rates = [one.rate for one in measured.suggestions[name] if one.rate]
+        return math.log10(median(rates)) if rates else None
+
+    def cost(measured: Measured) -> float:
+        return median(one.seconds for one in measured.suggestions[name])  # one run is what people do
+
+    return Rule(level, absolute=True, carries=False, cost=cost, peer=True)
+
+
+def with_momentum(rule: Rule) -> Rule:
+    """Steps that agree add up to 1/(1 - momentum) of them."""
+
+    def level(measured: Measured) -> float | None:
+        found = rule.level(measured)
+        return None if found is None else found + math.log10(1 - measured.momentum)
+
+    return Rule(level, absolute=True, cost=rule.cost)
+
+
+def geometric(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.exp(fmean(math.log(value) for value in found)) if min(found) > 0 else 0.0
+
+
+def everything(step: Step) -> tuple[Change, ...]:
+    return (*step.hidden, step.readout)
+
+
+RULES: dict[str, Rule] = {
+    "copy": power("copy"),
+    "law": power("law"),
+    "pathsum": Rule(pathsum, peer=True),
+    "depth-mup": power("depth-mup"),
+    "completep": power("completep"),
+    "range test (pytorch-lr-finder)": range_test("pytorch-lr-finder"),
+    "range test (Lightning)": range_test("lightning"),
+    "mean energy": energy(lambda s: fmean(u.energy for u in s.hidden)),
+    "readout energy": energy(lambda s: s.readout.energy),
+    "relative energy": energy(lambda s: geometric(u.relative for u in s.hidden)),
+}
+
+# On trial: designed and compared on dev alone.
+CANDIDATES: dict[str, Rule] = {
+    "geometric energy": energy(lambda s: geometric(u.energy for u in s.hidden)),
+    "median energy": energy(lambda s: median(u.energy for u in s.hidden)),
+    "max energy": energy(lambda s: max(u.energy for u in everything(s))),
+    "relative, mean": energy(lambda s: fmean(u.relative for u in s.hidden)),
+    "relative, median": energy(lambda s: median(u.relative for u in s.hidden)),
+    "relative, max": energy(lambda s: max(u.relative for u in s.hidden)),
+    "relative, with readout": energy(lambda s: geometric(u.relative for u in everything(s))),
+    "relative, few steps": energy(lambda s: geometric(u.relative for u in s.hidden), moment="few"),
+    "relative, later step": energy(lambda s: geometric(u.relative for u in s.hidden), moment="later"),
+    "relative, the very initialisations": energy(lambda s: geometric(u.relative for u in s.hidden), swept=True),
+    "relative, coherent": energy(lambda s: geometric(u.coherent / u.mean_square for u in s.hidden)),
+    "max, few steps": energy(lambda s: max(u.energy for u in everything(s)), moment="few"),
+    "max, later step": energy(lambda s: max(u.energy for u in everything(s)), moment="later"),
+    "max, coherent": energy(lambda s: max(u.coherent for u in everything(s))),
+    "mean, coherent": energy(lambda s: fmean(u.coherent for u in s.hidden)),
+    "readout, relative": energy(lambda s: s.readout.relative),
+    "readout, coherent": energy(lambda s: s.readout.coherent),
+    "readout, few steps": energy(lambda s: s.readout.energy, moment="few"),
+    "readout, later step": energy(lambda s: s.readout.energy, moment="later"),
+    "readout, momentum": with_momentum(energy(lambda s: s.readout.energy)),
+    "max, momentum": with_momentum(energy(lambda s: max(u.energy for u in everything(s)))),
+    "curvature": newton(lambda s: s.curvature, curvature=True),
+    "Gauss-Newton": newton(lambda s: s.gauss_newton, curvature=False),
+}
+
+
+def compared_with() -> str:
+    """The rule that the others are compared with."""
+    return CHOSEN or FAVOURITE

@@ -1,0 +1,125 @@
+"""The comparison as Markdown: a row a rule, from committed tables alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from benchmarks.transferbench.bootstrap import gain
+from benchmarks.transferbench.coverage import LEVEL, coverage
+from benchmarks.transferbench.measured import read_measured
+from benchmarks.transferbench.oracle import read_oracle
+from benchmarks.transferbench.rules import Rule, free
+from benchmarks.transferbench.scores import Known, Pair, by_task, carried, floor, suggested
+from benchmarks.transferbench.task import Split, Task
+
+HEAD = (
+    "rule",
+    "tasks",
+    "pairs",
+    "error, median",
+    "p90",
+    "worst task",
+    "regret, median",
+    "p90",
+    "seconds",
+    "no source, median",
+    "p90",
+    "gain of {} (95 %)",
+)
+NOTHING = "-"
+
+
+def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], ours: str, folder: Path) -> str:
+    """The table of a split, what is missing from it, and how often our interval holds."""
+    wanted = [task for task in tasks if task.split == split]
+    names = {task.name for task in wanted}
+    twins = [task for task in tasks if task.twin in names]
+    known, missing = _read([*wanted, *twins], folder)
+    ordinary = [known[task.name] for task in wanted if task.name in known]
+    errors: dict[str, list[Pair]] = {}
+    rows = [tuple(cell.format(ours) for cell in HEAD), ("---",) * len(HEAD)]
+    judged = {name: _judged_on(name, rule, ordinary, twins, known) for name, rule in rules.items()}
+    for name, rule in rules.items():
+        errors[name] = [pair for one in judged[name] for pair in carried(rule, one)]
+    for name, rule in rules.items():
+        absolute = [abs(error) for one in judged[name] for error in suggested(rule, one)]
+        better = None if name == ours else gain(by_task(errors[ours]), by_task(errors[name]))
+        shown = NOTHING if better is None else f"{better[0]:+.3f} ({better[1]:+.3f} to {better[2]:+.3f})"
+        title = f"**{name}**" if name == ours else name
+        rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), shown))
+    limit = [pair for one in ordinary for pair in floor(one)]
+    rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([*lines, "", *_notes(errors[ours], ordinary, missing, split, ours)]) + "\n"
+
+
+def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[str]]:
+    known, missing = {}, []
+    for task in tasks:
+        oracle, measured = read_oracle(task, folder), read_measured(task, folder)
+        if oracle is None:
+            missing.append(f"{task.name} (oracle)")
+        elif measured is None:
+            missing.append(f"{task.name} (measures)")
+        else:
+            known[task.name] = Known(task.twin or task.name, oracle, measured)
+    return known, missing
+
+
+def _judged_on(
+    name: str, rule: Rule, ordinary: list[Known], twins: Iterable[Task], known: Mapping[str, Known]
+) -> list[Known]:
+    if not rule.own_models:
+        return ordinary
+    return [known[twin.name] for twin in twins if twin.rule == name and twin.name in known]
+
+
+def _figures(pairs: Sequence[Pair], timed: bool = False) -> tuple[str, ...]:
+    """Tasks, pairs, three figures of the error, two of the regret, the median cost."""
+    medians = by_task(pairs)
+    worst = max(medians, key=medians.__getitem__, default="")
+    return (
+        str(len(medians)),
+        str(len(pairs)),
+        *_spread([abs(pair.error) for pair in pairs]),
+        f"{medians[worst]:.3f} ({worst})" if worst else NOTHING,
+        *_regrets(pairs),
+        f"{np.median([pair.seconds for pair in pairs]):.2g}" if timed and pairs else NOTHING,
+    )
+
+
+def _spread(errors: Sequence[float]) -> tuple[str, str]:
+    if not errors:
+        return NOTHING, NOTHING
+    return f"{np.median(errors):.3f}", f"{np.quantile(errors, 0.9):.3f}"
+
+
+def _regrets(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Median and 90th percentile; with a sign where pairs below may really lie above."""
+    values = sorted((pair.regret, pair.bound) for pair in pairs)
+    for share in (0.5, 0.9):
+        if not values:
+            yield NOTHING
+            continue
+        place = math.ceil(share * (len(values) - 1))
+        regret, _ = values[place]
+        sign = "≥ " if any(bound for _, bound in values[: place + 1]) else ""
+        yield "diverged" if math.isinf(regret) else f"{sign}{100 * regret:.1f} %"
+
+
+def _notes(
+    pairs: Sequence[Pair], known: Sequence[Known], missing: Sequence[str], split: Split, ours: str
+) -> Iterator[str]:
+    held = coverage(pairs)
+    if held is not None:
+        yield (
+            f"Leaving each task out in turn, the {LEVEL:.0%} interval of {ours} (median half-width {held.width:.2f} "
+            f"decades) holds {held.share:.0%} of the optima (95 % binomial interval {held.low:.0%} to {held.high:.0%})."
+        )
+    cut = [f"{one.name} {size}" for one in known for size in one.oracle.curves if size not in one.sizes]
+    if cut:
+        yield f"Left out, with an optimum at the end of the range or no measures: {', '.join(cut)}."
+    yield f"Missing from {split}: {', '.join(missing)}." if missing else f"No task of {split} is missing."

@@ -1,0 +1,98 @@
+"""Laws of the scores: exact rules err by nothing, and copying errs by what the oracle itself changes."""
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks.transferbench.bootstrap import gain
+from benchmarks.transferbench.coverage import binomial_interval, coverage
+from benchmarks.transferbench.oracle import Curve
+from benchmarks.transferbench.rules import CANDIDATES, RULES, Rule, factor
+from benchmarks.transferbench.scores import Pair, by_task, carried, floor, suggested
+from tests.transferbench.made import GRID, SIZES, bowl, known, measured
+
+
+def test_an_exact_rule_errs_by_nothing_and_regrets_nothing():
+    pairs = list(carried(RULES["mean energy"], known()))
+    assert len(pairs) == len(SIZES) * (len(SIZES) - 1)
+    assert max(abs(pair.error) for pair in pairs) < 1e-12
+    assert max(pair.regret for pair in pairs) == pytest.approx(0, abs=1e-6)
+    assert max(map(abs, suggested(RULES["mean energy"], known()))) < 1e-12
+
+
+def test_copying_errs_by_the_oracles_own_change():
+    task = known()
+    for pair in carried(RULES["copy"], task):
+        assert pair.error == pytest.approx(task.oracle.rate(pair.source) - task.oracle.rate(pair.target))
+        assert pair.regret == pytest.approx(0.05 * pair.error**2, abs=2e-4)  # 0.1 x^2 over a loss of 2
+        assert not pair.bound
+
+
+def test_the_law_is_minus_three_halves():
+    assert factor(RULES["law"], measured(4, 1.0), measured(8, 1.0)) == pytest.approx(-1.5 * math.log10(2))
+
+
+@pytest.mark.parametrize("name", [*RULES, *CANDIDATES])
+def test_rules_answer_each_other(name):
+    rule = (RULES | CANDIDATES)[name]
+    here, there = measured(4, 3.0), measured(16, 50.0)
+    forth, back = factor(rule, here, there), factor(rule, there, here)
+    assert (forth is None and back is None) or forth == pytest.approx(-back)
+    assert factor(rule, here, here) in (None, 0.0)
+
+
+def test_a_rule_without_source_is_judged_by_its_suggestion():
+    pairs = list(carried(RULES["range test (Lightning)"], known()))
+    assert {pair.error for pair in pairs} == {-1 - known().oracle.rate(size) for size in SIZES}
+    assert {pair.seconds for pair in pairs} == {3.0}
+
+
+def test_the_floor_is_the_seeds_disagreement():
+    assert max(abs(pair.error) for pair in floor(known())) < 1e-12
+    shifted = known(jitter=0.0625)  # each seed shifts every optimum alike, which carrying cancels
+    assert max(abs(pair.error) for pair in floor(shifted)) < 1e-12
+
+
+def test_regret_says_when_it_is_a_bound_and_when_a_run_diverged():
+    curve = Curve((-2.0, -1.0, 0.0), (2.0, 1.0, math.inf), (1e-3, 10.0))
+    assert curve.regret(-1.0) == (0.0, False)
+    assert curve.regret(-1.5) == (pytest.approx(2**0.5 - 1), False)
+    assert curve.regret(-3.0) == (1.0, True)
+    assert curve.regret(-2.0) == (1.0, False)
+    assert curve.regret(-0.5) == (math.inf, False)
+    assert curve.regret(2.0) == (math.inf, False)
+
+
+def test_an_optimum_at_the_end_of_the_range_is_none():
+    assert Curve(GRID, bowl(-9).losses, (10 ** GRID[0] * (1 + 1e-9), 10.0)).best is None
+
+
+def test_the_bootstrap_interval_covers():
+    draw = np.random.default_rng(1)
+    hits = 0
+    for _ in range(40):
+        differences = draw.normal(0.1, 0.05, 20)
+        found = gain({str(i): 0.0 for i in range(20)}, {str(i): float(d) for i, d in enumerate(differences)})
+        assert found is not None
+        hits += found[1] <= 0.1 <= found[2]
+    assert hits >= 33  # 95 % of 40 is 38
+    assert gain({"a": 0.1}, {"a": 0.2}) is None
+
+
+def test_coverage_of_like_tasks_is_what_it_claims():
+    draw = np.random.default_rng(0)
+    pairs = [Pair(f"{t}", s, (s + 1) % 4, float(draw.normal(0, 0.1)), 0.0, False) for t in range(200) for s in range(4)]
+    found = coverage(pairs)
+    assert found is not None
+    assert found.low < 0.9 < found.high
+    assert found.width == pytest.approx(0.1645, rel=0.1)
+    assert binomial_interval(10, 10) == (pytest.approx(0.6915, abs=1e-3), 1.0)
+
+
+def test_medians_by_task():
+    pairs = [Pair(task, 1, 2, error, 0.0, False) for task, error in (("a", -0.1), ("a", 0.3), ("a", 0.2), ("b", 1.0))]
+    assert by_task(pairs) == {"a": 0.2, "b": 1.0}
+
+
+def test_a_rule_that_says_nothing_has_no_pairs():
+    assert not list(carried(Rule(lambda measured: None), known()))

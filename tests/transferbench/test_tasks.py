@@ -1,0 +1,67 @@
+"""The list of tasks is what was promised, and no test oracle lies in the repository before a rule is chosen."""
+
+from pathlib import Path
+
+import pytest
+from benchmarks.transferbench.rules import CANDIDATES, CHOSEN, RULES
+from benchmarks.transferbench.tasks import DEV, PEERS, TASKS, TEST
+
+from depthlr.data.sources import parse_name
+from depthlr.models.build import build
+from depthlr.trace.depth import effective_depth
+
+RESULTS = Path(__file__).parents[2] / "results" / "transferbench"
+INPUTS = {"cifar10": "3x32x32", "cifar100": "3x32x32", "images": "3x64x64", "text": "ids:128:65", "wav": "48x48"}
+
+
+def test_names_are_unique():
+    assert len({task.name for task in TASKS}) == len(TASKS)
+
+
+def test_test_tasks_are_no_dev_tasks_again():
+    assert not {task.identity for task in DEV} & {task.identity for task in TEST}
+
+
+def test_the_list_covers_what_it_should():
+    both = (*DEV, *TEST)
+    assert len(DEV) == 10
+    assert len(TEST) >= 10
+    assert {task.family for task in both} == {
+        *("cnn", "resnet", "resnet-bn", "mlp", "vit-post", "vit-pre", "beit", "cct", "cnn1d", "gpt")
+    }
+    assert {task.study.training.optimizer for task in both} == {"sgd", "momentum", "adam", "adamw", "muon"}
+    assert {task.study.training.schedule for task in TEST} == {"constant", "warmup-cosine"}
+    assert sum(task.paper_width for task in both) >= 8
+    assert sum(task.study.model.vary == "scale" for task in TEST) == 2
+    assert any(task.study.training.epochs == 3 for task in TEST)
+    assert all(parse_name(task.study.data.name)[0] != "digits" for task in TASKS)
+    # A limit would keep half of the classes of a folder of images.
+    assert all(task.study.data.limit is None for task in TASKS if parse_name(task.study.data.name)[0] == "images")
+    assert all(len(task.study.search.seeds) == 3 and task.study.search.points == 80 for task in TASKS)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_depths_span_four_times(task):
+    sizes = task.study.model.sizes
+    assert len(sizes) >= 4
+    ends = [build(task.study.model.at(n), input=INPUTS[task.identity[2]], meta=True) for n in (sizes[0], sizes[-1])]
+    shallow, deep = (effective_depth(*end) for end in ends)
+    assert deep.total >= 4 * shallow.total
+    assert (shallow.width != deep.width) == (task.study.model.vary == "scale")
+
+
+def test_twins_differ_from_their_tasks_in_the_model_alone():
+    named = {task.name: task for task in (*DEV, *TEST)}
+    for twin in PEERS:
+        task = named[twin.twin]
+        assert RULES[twin.rule].own_models
+        assert (twin.study.data, twin.study.search) == (task.study.data, task.study.search)
+        assert twin.study.training.branch_scale == "none"
+
+
+def test_no_test_oracle_before_a_rule_is_chosen():
+    hidden = {*TEST, *(twin for twin in PEERS if twin.twin in {task.name for task in TEST})}
+    if CHOSEN is None:
+        assert not [task.name for task in hidden if (RESULTS / f"{task.name}.csv").exists()]
+    else:
+        assert CHOSEN in RULES | CANDIDATES
