@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +15,7 @@ from depthlr.errors import DepthlrError
 from depthlr.training import Cell, SerialRunner, Training, Workers, train_plainly
 from depthlr.training.captured_optimizer import CapturedMuon
 from depthlr.training.schedule import multipliers
-from depthlr.training.stepper import Stepper, compile_repeated, initial_state
+from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
 from depthlr.training.task import OPTIMIZERS, Task, draws_at_random
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
@@ -138,3 +141,14 @@ def test_randomness_is_recognised() -> None:
 def test_bad_settings_are_refused(bad: dict) -> None:
     with pytest.raises(DepthlrError):
         Training(**{"steps": 10, **bad})
+
+
+def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
+    task = replace(tiny_task(2, PATTERNS["mlp"]), build=lambda: nn.utils.weight_norm(nn.Linear(3, 2)))
+    model = task.build()
+    model(torch.zeros(1, 3))  # leaves a computed weight behind
+    with pytest.raises(RuntimeError):
+        deepcopy(model)
+    assert isinstance(another(task, model), nn.Linear)
+    copyable = nn.Linear(3, 2)
+    assert torch.equal(another(task, copyable).weight, copyable.weight)

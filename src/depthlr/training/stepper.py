@@ -27,7 +27,7 @@ class Stepper:
     ) -> None:
         training = task.training
         self._task, self._examples, self._device = task, examples, device
-        self.model = deepcopy(model).to(self._device).train()  # copying is faster than building and initialising anew
+        self.model = another(task, model).to(self._device).train()
         self._images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
         if self._images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -71,6 +71,14 @@ class Stepper:
             optimizer.step()
         self.losses.index_copy_(0, self._step, loss.detach().float().view(1))
         self._step.add_(1)
+
+
+def another(task: Task, model: nn.Module) -> nn.Module:
+    """A model like this one: a copy, which is faster than building and initialising anew, where it can be copied."""
+    try:
+        return deepcopy(model)
+    except RuntimeError:  # tensors that are computed, as old-style weight norm leaves behind, cannot be
+        return task.build()
 
 
 def initial_state(task: Task, model: nn.Module, seed: int, device: torch.device) -> dict[str, Tensor]:
