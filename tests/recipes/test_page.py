@@ -83,7 +83,7 @@ def test_numbers_follow_the_tables(copy) -> None:
     """A made-up power law in the CSV is the slope on the page."""
     place = copy / "main" / "cifar10-cnn.smoke"
     facts = json.loads(place.with_suffix(".smoke.json").read_text())
-    facts |= {"protocol": "paper", "study": CIFAR10_CNN.study("paper").to_dict()}
+    facts |= {"protocol": "paper", "cells": 36, "study": CIFAR10_CNN.study("paper").to_dict()}
     rates = CIFAR10_CNN.study("paper").search.rates
     rows = ["size,depth,seed,rate,loss,diverged,seconds"]
     for size in (3, 6, 12, 24):
@@ -110,6 +110,7 @@ def test_numbers_follow_the_tables(copy) -> None:
         ("csv", lambda text: text[: text.rindex(",false")], "breaks off in line"),
         ("json", lambda text: text.replace('"complete"', '"finished"'), "lacks complete"),
         ("json", lambda text: text[:-20], "is no JSON"),
+        ("csv", lambda text: text[: text.rstrip().rindex("\n") + 1], "its JSON says"),
     ],
 )
 def test_a_damaged_table_is_named(copy, kind, change, sentence) -> None:

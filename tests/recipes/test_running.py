@@ -165,3 +165,40 @@ def test_a_missing_data_folder_is_said_before_anything_is_written(tmp_path) -> N
         run_job(job, FOREVER)
     assert not work.exists()
     assert not out.exists()
+
+
+def test_a_refused_run_changes_nothing(job, published, tmp_path) -> None:
+    done = job(CIFAR10_CNN)
+    assert run_job(done, FOREVER)
+    before = {file: file.read_bytes() for file in (done.facts, done.out.file("json"), done.out.file("csv"))}
+    other = job_of(CIFAR10_CNN, "smoke", "bf16", data=published, work=tmp_path / "work", out=tmp_path / "out")
+    with pytest.raises(DepthlrError):
+        run_job(other, FOREVER)
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_lost_facts_are_made_up_for_by_the_store(job) -> None:
+    done = job(CIFAR10_CNN)
+    assert run_job(done, FOREVER)
+    before = facts(done)
+    done.facts.unlink()
+    assert run_job(done, FOREVER)
+    for key in ("device", "precision", "versions", "data", "complete", "cells"):
+        assert facts(done)[key] == before[key]
+
+
+def test_a_finished_setting_needs_no_time_and_keeps_its_times(job) -> None:
+    done = job(VIT_384_EPOCH_3)
+    assert run_job(done, FOREVER)
+    before = facts(done)["carried_seconds"]
+    assert before > 0
+    assert run_job(done, CellsLeft(0))
+    assert facts(done)["carried_seconds"] == before
+
+
+def test_fewer_cells_never_overwrite_more(job) -> None:
+    more, fewer = job(CIFAR10_CNN), job(CIFAR10_CNN, "elsewhere")
+    assert not run_job(more, CellsLeft(5))
+    cells = facts(more)["cells"]
+    assert not run_job(fewer, CellsLeft(1))
+    assert facts(more)["cells"] == cells == len(table(more))

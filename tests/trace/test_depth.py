@@ -398,3 +398,18 @@ def test_depth_prints_as_a_table() -> None:
     text = str(effective_depth(residual(1), EXAMPLE))
     assert text.splitlines()[0] == "effective depth 3 (backbone 1; 2 plain, 1 residual)"
     assert "1.outer" in text
+
+
+def test_logits_are_the_readout_wherever_they_stand() -> None:
+    class Both(nn.Module):
+        def __init__(self, logits_first: bool) -> None:
+            super().__init__()
+            self.body, self.head, self.first = nn.Linear(4, 8), nn.Linear(8, 3), logits_first
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            hidden = self.body(x).relu()
+            outputs = {"hidden": hidden, "logits": self.head(hidden)}
+            return dict(reversed(outputs.items())) if self.first else outputs
+
+    for first in (True, False):
+        assert effective_depth(Both(first), torch.zeros(2, 4)).total == 2

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +52,9 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def readout_of(output: Any) -> Tensor:
-    """The network's output tensor: the first floating one that is not a scalar (a loss)."""
+    """The network's output tensor: `logits` by name, else the first floating one that is not a scalar (a loss)."""
+    if isinstance(output, Mapping) and isinstance(output.get("logits"), Tensor):
+        return cast(Tensor, output["logits"])
     candidates = [t for t in tensors_in(output) if t.is_floating_point() or t.is_complex()]
     for tensor in candidates:
         if tensor.dim() > 0:

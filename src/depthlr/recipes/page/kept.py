@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median_low as median
+from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
@@ -26,7 +27,7 @@ from depthlr.study.results import Over, Results
 from depthlr.study.toml import study_from_dict
 from depthlr.training.cell import Cell
 
-FACTS = ("complete", "device", "precision", "versions", "data", "sweep_seconds", "study")
+FACTS = ("complete", "cells", "device", "precision", "versions", "data", "sweep_seconds", "study")
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,25 @@ class Energies:
     means: tuple[float, ...]
     readouts: tuple[float, ...]
 
+    @property
+    def counts(self) -> bool:
+        """Is it evidence? What is unfinished, or a mere smoke, is not."""
+        return bool(self.facts["complete"]) and self.protocol != "smoke"
+
     def fit(self, readout: bool = False) -> Fit | None:
         """The line through the rates at which an energy is 1: energy is quadratic in the rate."""
         values = self.readouts if readout else self.means
         try:
-            return fit_power_law(self.depths, [value**-0.5 for value in values])
-        except (DepthlrError, ZeroDivisionError):
+            return fit_power_law([self.depths[i] for i in self.moving], [values[i] ** -0.5 for i in self.moving])
+        except DepthlrError:
             return None
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The rows whose energy is not 0, at depths where it is not in most: a vanished signal leaves no rate."""
+        alive = [min(pair) > 0 for pair in zip(self.means, self.readouts, strict=True)]
+        most = {d for d in set(self.depths) if median(a for a, at in zip(alive, self.depths, strict=True) if at == d)}
+        return tuple(row for row, depth in enumerate(self.depths) if alive[row] and depth in most)
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,9 @@ class Kept:
         return [] if first is None else [first, *(sweep for sweep in self.lesser if sweep.setting is setting)]
 
 
+Read = TypeVar("Read", Sweep, Energies)
+
+
 def read_kept(folder: Path) -> Kept:
     """Read a folder's tables; a folder without any is refused."""
     sweeps: dict[str, Sweep] = {}
@@ -109,13 +125,18 @@ def read_kept(folder: Path) -> Kept:
         places = [Place(folder, home(setting).name, setting.name, protocol) for protocol in PROTOCOLS]
         found = [place for place in places if place.file("json").is_file()]
         if found and isinstance(setting, EnergySetting):
-            energies[setting.name] = read_energies(setting, found[0])
+            energies[setting.name] = _evidence_first([read_energies(setting, place) for place in found])[0]
         elif found and isinstance(setting, Setting):
-            sweeps[setting.name] = read_sweep(setting, found[0])
-            lesser += [read_sweep(setting, place) for place in found[1:]]
+            sweeps[setting.name], *others = _evidence_first([read_sweep(setting, place) for place in found])
+            lesser += others
     if not sweeps and not energies:
         raise DepthlrError(f"{folder} holds no results of a recipe: run depthlr reproduce --out {folder} first.")
     return Kept(sweeps, energies, tuple(lesser))
+
+
+def _evidence_first(read: list[Read]) -> list[Read]:
+    """The fullest protocol first, but an unfinished one behind any that is finished."""
+    return sorted(read, key=lambda one: not one.counts)
 
 
 def _facts(place: Place) -> dict[str, Any]:
@@ -134,6 +155,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     """A setting's sweep from its tables."""
     facts, file = _facts(place), place.file("csv")
     rows = read_table(file, CELLS)
+    _whole(file, len(rows), facts.get("cells"))
     with _numbers(file):
         records = tuple(_record(row) for row in rows)
         depths = {int(row["size"]): int(row["depth"]) for row in rows}
@@ -162,6 +184,7 @@ def read_energies(setting: EnergySetting, place: Place) -> Energies:
     """A setting's energies from their table."""
     facts, file = _facts(place), place.file("csv")
     rows = read_table(file, ENERGIES)
+    _whole(file, len(rows), facts.get("cells"))
     with _numbers(file):
         return Energies(
             setting,
@@ -172,6 +195,12 @@ def read_energies(setting: EnergySetting, place: Place) -> Energies:
             means=_floats(rows, "mean"),
             readouts=_floats(rows, "readout"),
         )
+
+
+def _whole(file: Path, rows: int, cells: Any) -> None:
+    """A table that was cut short would give other slopes."""
+    if rows != cells:
+        raise DepthlrError(f"{file} has {rows} rows, its JSON says {cells} cells: restore the file, or make it again.")
 
 
 def _floats(rows: Sequence[Mapping[str, str]], column: str) -> tuple[float, ...]:

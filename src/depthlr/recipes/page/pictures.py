@@ -103,10 +103,10 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
     axes.set(xscale="log", yscale="log")
     depths: set[int] = set()
     for index, (one, colour) in enumerate(zip(shown, category_colours(axes, len(shown)), strict=True)):
-        rates = {
-            depth: median(mean for mean, at in zip(one.means, one.depths, strict=True) if at == depth) ** -0.5
-            for depth in sorted(set(one.depths))
-        }
+        means: dict[int, list[float]] = {}
+        for row in one.moving:
+            means.setdefault(one.depths[row], []).append(one.means[row])
+        rates = {depth: median(values) ** -0.5 for depth, values in sorted(means.items())}
         first = min(rates)
         relative = {depth: rate / rates[first] for depth, rate in rates.items()}
         axes.plot(*_sorted(relative), marker=MARKERS[index], ms=4.5, lw=1.2, color=colour, label=one.setting.title)

@@ -31,12 +31,14 @@ def gelu_line() -> str:
 
 
 def _row(setting: EnergySetting, found: Energies | None) -> list[str]:
-    if found is None:
+    if found is None or not found.counts:
         return [setting.title, NOTHING, NOT_YET, *[NOTHING] * 4]
     fit = found.fit()
+    moving = {found.depths[row] for row in found.moving} or {0}
+    vanish = "; deeper ones vanish" if max(found.depths) > max(moving) else ""
     return [
         setting.title,
-        f"{min(found.depths)} to {max(found.depths)}",
+        f"{min(moving)} to {max(moving)}{vanish}",
         slope(fit),
         r2(fit),
         against(fit, LAW_EXPONENT),

@@ -8,7 +8,7 @@ from typing import Any
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.recipes.energy_setting import SEEDS
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
-from depthlr.recipes.running.facts import Facts, is_complete, read_facts
+from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.initial_energy import initial_energies
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.provenance import device, provenance
@@ -51,13 +51,14 @@ def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:
 
 def _write(job: Job, rows: list[dict[str, Any]], facts: Facts) -> None:
     complete = {int(row["size"]) for row in rows} == set(job.study.model.sizes)
-    if not complete and is_complete(job.out):
+    if not facts.provenance or (not complete and is_fuller(job.out, len(rows))):
         return
     content = {
         "recipe": job.out.recipe,
         "setting": job.out.setting,
         "protocol": job.out.protocol,
         "complete": complete,
+        "cells": len(rows),
         **facts.provenance,
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "seeds": SEEDS[job.out.protocol],

@@ -50,10 +50,11 @@ def read_facts(file: Path) -> Facts:
     return found
 
 
-def is_complete(out: Place) -> bool:
-    """Does a finished table lie there already?"""
+def is_fuller(out: Place, cells: int) -> bool:
+    """Does a table lie there already that is finished, or has more cells?"""
     file = out.file("json")
     try:
-        return file.is_file() and json.loads(read_text(file))["complete"] is True
-    except (KeyError, TypeError, ValueError):
+        found = json.loads(read_text(file)) if file.is_file() else {}
+        return found.get("complete") is True or int(found.get("cells") or 0) > cells
+    except (AttributeError, TypeError, ValueError):
         return False

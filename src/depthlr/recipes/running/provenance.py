@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from depthlr.data.examples import Examples
-from depthlr.study.environment import environment
+from depthlr.study.environment import Environment, environment
 
 
-def provenance(precision: str, examples: Examples) -> dict[str, Any]:
-    """Plain values, as JSON has them."""
-    here = environment()
+def provenance(precision: str, examples: Examples, ran: Environment | None = None) -> dict[str, Any]:
+    """Plain values, as JSON has them; of this process, unless it ran elsewhere."""
+    here = ran or environment()
     return {
         "device": here.device,
         "precision": precision,

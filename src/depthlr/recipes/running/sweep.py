@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from depthlr.data.examples import Examples
 from depthlr.recipes.running.carried import COLUMNS as CARRIED
 from depthlr.recipes.running.carried import train_carried
 from depthlr.recipes.running.deadline import Deadline, OutOfTime, Timed
-from depthlr.recipes.running.facts import Facts, is_complete, read_facts
+from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.plain_grid import plain_cell_seconds, plain_grid_seconds
 from depthlr.recipes.running.provenance import device, provenance
@@ -22,6 +22,7 @@ from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
 from depthlr.study.results import COLUMNS, Results, read_results
 from depthlr.study.run import Progress, Silent, sweep
+from depthlr.study.store import open_store
 from depthlr.study.task import budget, task_at
 from depthlr.training.engine import open_engine
 
@@ -39,10 +40,12 @@ def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     examples = job.examples()
     job.store.parent.mkdir(parents=True, exist_ok=True)
     facts = read_facts(job.facts)
+    depths = depths_of(job.study, examples.input)
+    with open_store(job.store, job.study, data_digest=examples.digest, depths=depths):
+        pass  # refuses another study, or other data, before anything is written
     carried: list[dict[str, Any]] = []
     try:
-        until.check()
-        results = _swept(job, examples, facts, until, watch)
+        results = _swept(job, examples, depths, facts, until, watch)
         if job.source is not None:
             with facts.timing("carried_seconds", job.facts):
                 carried = train_carried(results, job.source, examples, job.work, until, job.workers)
@@ -50,17 +53,20 @@ def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     except OutOfTime:
         return False
     finally:
-        if job.store.is_file():
-            _write(job, read_results(job.store), carried, facts)
+        _write(job, read_results(job.store), carried, facts)
     return True
 
 
-def _swept(job: Job, examples: Examples, facts: Facts, until: Deadline, watch: Watch) -> Results:
+def _swept(
+    job: Job, examples: Examples, depths: Mapping[int, int], facts: Facts, until: Deadline, watch: Watch
+) -> Results:
     study = job.study
-    if job.store.is_file():
-        before = read_results(job.store)
-        if before.complete and before.study.digest == study.digest:
-            return before
+    before = read_results(job.store)
+    if before.complete:
+        if not facts.provenance and before.environments:  # the facts were lost, the store knows what trained it
+            facts.provenance = provenance(study.training.precision, examples, before.environments[-1])
+        return before
+    until.check()
     facts.provenance = provenance(study.training.precision, examples)
     known = {} if job.longer is None else beginnings(job.longer, study, budget(study, examples).steps)
     with (
@@ -73,7 +79,7 @@ def _swept(job: Job, examples: Examples, facts: Facts, until: Deadline, watch: W
             recalling(open_runner, known) if known else open_runner,
             job.store,
             examples=examples,
-            depths=depths_of(study, examples.input),
+            depths=depths,
             progress=Timed(until, progress),
         )
 
@@ -88,7 +94,7 @@ def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline
 
 def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Facts) -> None:
     """The cells as CSV, and all that was fixed or measured besides as JSON; never over a fuller table."""
-    if not results.complete and is_complete(job.out):
+    if not facts.provenance or (not results.complete and is_fuller(job.out, len(results.records))):
         return
     sampled = set(results.study.model.sizes) <= set(facts.plain_cell_seconds)
     plain = round(plain_grid_seconds(results.study, facts.plain_cell_seconds), 2) if sampled else None
@@ -100,7 +106,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
         "cells": len(results.records),
         **facts.provenance,
         "sweep_seconds": round(facts.sweep_seconds, 2),
-        "carried_seconds": round(facts.carried_seconds, 2) if carried else None,
+        "carried_seconds": round(facts.carried_seconds, 2) or None,
         "plain_grid_seconds": plain,
         "plain_grid_is": SAMPLED,
         "study": results.study.to_dict(),
