@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from depthlr.data import digits_batch
 from depthlr.models.mlp import MLP
 from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
-from depthlr.transfer.check import Verdict
+from depthlr.transfer.check import Verdict, _errors
 
 X, Y = digits_batch(64, 0)
 
@@ -73,8 +74,8 @@ def test_errors_are_the_rules_rate_over_the_energies_rate(plain) -> None:
     row = plain.sizes[-1]
     assert row.copy_error == pytest.approx(float(shallow.mean() - deep.mean()), abs=1e-5)
     assert row.law_error == pytest.approx(row.copy_error - 1.5 * math.log10(17 / 5), abs=1e-5)
-    spread = 2 * math.sqrt(float(shallow.var() + deep.var()) / 3)
-    assert row.uncertainty == pytest.approx(spread, abs=1e-5)
+    spread = 2.7764 * math.sqrt(float(shallow.var() + deep.var()) / 3)  # Student's t, 95%, 4 degrees of freedom
+    assert row.uncertainty == pytest.approx(spread, abs=1e-4)
     assert row.rate == pytest.approx(10 ** float(deep.mean()), rel=1e-4)
 
 
@@ -90,6 +91,74 @@ def test_a_stack_whose_units_explode_or_vanish_fails(gain: float, word: str) -> 
     found = check(badly, (2, 4, 8))
     assert found.verdict is Verdict.fail
     assert f"units {word} at size 8" in found.reason
+
+
+class Encoder(nn.Module):
+    """Post-LN behind an embedding of GPT-2's scale, or a pre-LN stream that starts from it."""
+
+    def __init__(self, blocks: int, norm_first: bool) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(50, 32), nn.Linear(32, 10)
+        nn.init.normal_(self.embed.weight, std=0.02)
+        layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True, norm_first=norm_first)
+        self.encoder = nn.TransformerEncoder(layer, blocks, enable_nested_tensor=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.encoder(self.embed(tokens))[:, -1])
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_small_embedding_before_a_healthy_stream_is_no_explosion(norm_first: bool) -> None:
+    tokens = torch.randint(50, (64, 8), generator=torch.Generator().manual_seed(0))
+    found = check(lambda blocks: Encoder(blocks, norm_first), (2, 4), (tokens, Y))
+    squares = [unit.mean_square for unit in found.sizes[0].energies.energies[0].hidden]
+    assert squares[-1] > 50 * squares[0]
+    assert "explode" not in str(found)
+
+
+def small_first(layers: int) -> nn.Module:
+    model = mlp(layers, 64)
+    with torch.no_grad():
+        model.hidden[0].weight.mul_(0.01)
+        model.hidden[1].weight.mul_(100)
+    return model
+
+
+def test_a_gap_of_scales_that_does_not_grow_with_depth_is_no_explosion() -> None:
+    found = check(small_first, (3, 6))
+    assert all(
+        row.energies.energies[0].hidden[1].mean_square > 1e3 * row.energies.energies[0].hidden[0].mean_square
+        for row in found.sizes
+    )
+    assert "explode" not in str(found)
+
+
+def test_residual_streams_that_explode_still_fail() -> None:
+    def build(blocks: int) -> nn.Module:
+        model = init_(Residual(blocks, 0.0), X, branch_scale="none")
+        with torch.no_grad():
+            for block in model.blocks:
+                block.weight.mul_(2)
+        return model
+
+    assert "units explode at size 8" in check(build, (2, 4, 8)).reason
+
+
+@pytest.mark.parametrize(
+    ("error", "uncertainty", "verdict"),
+    [
+        (0.1, 0.1, None),
+        (0.14, 0.3, None),
+        (0.2, 0.1, Verdict.caution),
+        (-0.2, 0.1, Verdict.caution),
+        (0.1, 0.45, Verdict.caution),
+        (0.4, 0.1, Verdict.caution),
+        (0.7, 0.1, Verdict.fail),
+    ],
+)
+def test_errors_beyond_the_bound_of_agreement_do_not_pass(plain, error, uncertainty, verdict) -> None:
+    row = replace(plain.sizes[1], law_error=error, uncertainty=uncertainty)
+    assert [found for found, _ in _errors((plain.sizes[0], row))] == ([verdict] if verdict else [])
 
 
 def test_concatenative_skips_are_cautioned_about() -> None:

@@ -88,6 +88,32 @@ def test_momentum_divides_the_rate_by_what_it_adds_in_the_long_run(options: dict
     assert any("momentum" in note for note in found.notes) is (factor < 1)
 
 
+@pytest.mark.parametrize(
+    ("stem", "body", "factor", "differ"),
+    [
+        ({"momentum": 0.9, "lr": 0.0}, {"momentum": 0.5}, 0.5, False),
+        ({"momentum": 0.9, "frozen": True}, {"momentum": 0.5}, 0.5, False),
+        ({"momentum": 1.0, "frozen": True}, {}, 1.0, False),
+        ({"momentum": 0.9}, {"momentum": 0.5}, 0.1, True),
+        ({"momentum": 0.9, "lr": 0.0, "initial_lr": 1e-3}, {}, 0.1, True),
+    ],
+)
+def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, factor, differ) -> None:
+    model, batch = resnet().double(), (X.double(), Y)
+    stem = dict(stem)
+    first, *rest = model.parameters()
+    first.requires_grad_(not stem.pop("frozen", False))
+
+    def optimizer(**options):
+        groups = [{"params": [first], **stem, **options}, {"params": rest, **body, **options}]
+        return torch.optim.SGD(groups, lr=1e-3)
+
+    found = suggest_rate(model, batch, F.cross_entropy, optimizer())
+    plain = rate(model, optimizer(momentum=0.0), batches=batch)
+    assert found.rate == pytest.approx(factor * plain, rel=1e-6)
+    assert any("group where it adds most" in note for note in found.notes) is differ
+
+
 def test_the_long_run_of_momentum_is_what_torch_does() -> None:
     for nesterov in (False, True):
         weight = nn.Parameter(torch.zeros((), dtype=torch.float64))

@@ -31,6 +31,8 @@ ODD_EXPONENT = 0.5  # this far outside, depth enters the parametrisation in anot
 # A residual stream's mean square grows with the number of updates; what passes ten times the units grows exponentially.
 # Energies are not judged so: those of healthy stacks differ by six powers of ten between the first unit and the last.
 GROWTH_PER_UNIT = 10.0
+GROWTH_POWER = 2.0  # of depth: a stream's span grows as the first power, a constant gap of scales as none
+LEVEL = 0.95  # of the errors' intervals
 WIDE_EXPONENT = 1.0  # an interval longer than this cannot tell the law from half a power more or less
 TABLE = ("size", "depth", "rate for energy 1", "sd", "law", "copy", "±")
 
@@ -56,7 +58,7 @@ class SizeCheck:
     sd: float | None  # decades, over seeds; one seed has none
     law_error: float  # decades; above 0 the law carries too high a rate
     copy_error: float
-    uncertainty: float  # of both errors: two standard errors, by the seeds' scatter; infinite where that is not known
+    uncertainty: float  # of both errors: half a 95% interval, by the seeds' scatter; infinite where that is not known
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -181,8 +183,12 @@ def _rows(
 
 
 def _uncertainty(here: float | None, there: float | None, seeds: int) -> float:
-    """Two standard errors of a difference of means; seeds that all agree drew nothing, and say as little as one."""
-    return 2 * math.hypot(here, there) / math.sqrt(seeds) if here and there else math.inf
+    """Half of Student's interval for a difference of means; seeds that all agree drew nothing, so they say nothing."""
+    if not (here and there):
+        return math.inf
+    from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
+
+    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(here, there) / math.sqrt(seeds)
 
 
 def _judged(rows: tuple[SizeCheck, ...], fit: Fit | None) -> TransferCheck:
@@ -223,18 +229,32 @@ def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
     """Exploding or vanishing units, at the size where that is worst."""
     spans = {row.size: median(_span(energy) for energy in row.energies.energies) for row in rows}
     worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
-    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total:
-        first, last = (worst.energies.energies[0].hidden[i].mean_square for i in (0, -1))
+    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and _grows(rows, spans):
+        squares = _squares(worst.energies.energies[0])
         text = (
-            f"units {'explode' if last > first else 'vanish'} at size {worst.size}: their mean squares differ by a "
-            f"factor of {spans[worst.size]:.2g}; initialise by init_, or add norms."
+            f"units {'explode' if squares[-1] > squares[0] else 'vanish'} at size {worst.size}: their mean squares "
+            f"differ by a factor of {spans[worst.size]:.2g}; initialise by init_, or add norms."
         )
         yield Verdict.fail, text
 
 
+def _grows(rows: tuple[SizeCheck, ...], spans: dict[int, float]) -> bool:
+    """Does the span grow with depth, as exploding units' does? Where depth does not grow, nothing speaks against it."""
+    first, last = rows[0], rows[-1]
+    if math.isinf(max(spans.values())) or first.depth.total == last.depth.total:
+        return True
+    allowed = math.pow(last.depth.total / first.depth.total, GROWTH_POWER)
+    return spans[last.size] > allowed * spans[first.size]
+
+
 def _span(energy: Energy) -> float:
-    squares = [unit.mean_square for unit in energy.hidden]
+    squares = _squares(energy)
     return max(squares) / min(squares) if min(squares) > 0 else math.inf
+
+
+def _squares(energy: Energy) -> list[float]:
+    """Mean squares of the units; the stem is left out, because embeddings have a scale of their own."""
+    return [u.mean_square for u in energy.hidden if u.unit.role != "stem"] or [u.mean_square for u in energy.hidden]
 
 
 def _exponent(fit: Fit | None) -> Iterator[Finding]:
@@ -279,18 +299,22 @@ def _errors(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
         yield Verdict.fail if least > FAR_DECADES else Verdict.caution, text
         return
     loosest = max(rows[1:], key=lambda row: abs(row.law_error) + row.uncertainty)
-    if abs(loosest.law_error) + loosest.uncertainty > FAR_DECADES:
-        if math.isinf(loosest.uncertainty):
-            yield (
-                Verdict.caution,
-                "how far energies scatter is not known: give three seeds, and let build(size) draw anew.",
-            )
-        else:
-            text = (
-                f"the law's error at size {loosest.size} is only known as {loosest.law_error:+.2f} ± "
-                f"{loosest.uncertainty:.2f} decades: add seeds, or a wider model."
-            )
-            yield Verdict.caution, text
+    farthest = max(rows[1:], key=lambda row: abs(row.law_error))
+    if math.isinf(loosest.uncertainty):
+        text = "how far energies scatter is not known: give three seeds, and let build(size) draw anew."
+        yield Verdict.caution, text
+    elif abs(loosest.law_error) + loosest.uncertainty > FAR_DECADES:
+        text = (
+            f"the law's error at size {loosest.size} is only known as {loosest.law_error:+.2f} ± "
+            f"{loosest.uncertainty:.2f} decades: add seeds, or a wider model."
+        )
+        yield Verdict.caution, text
+    elif abs(farthest.law_error) > CLOSE_DECADES:
+        text = (
+            f"the law's error at size {farthest.size} is {farthest.law_error:+.2f} ± {farthest.uncertainty:.2f} "
+            f"decades, more than {CLOSE_DECADES:g} but not surely: add seeds, or use rule='measured'."
+        )
+        yield Verdict.caution, text
 
 
 def _notes(fit: Fit | None) -> Iterator[str]:

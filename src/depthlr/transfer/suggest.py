@@ -77,13 +77,13 @@ def suggest_rate(
         for batch in batches_of(batches, limit)
     ]
     optimizers = optimizers_of(optimizer, list(unwrap(model).parameters()))
-    gain = _momentum_gain(optimizers)
+    gains = _momentum_gains(optimizers)
     # Energy is quadratic in the rate: rate^2 max(S-bar(1), S_readout(1)) = 1.
-    rate = geometric(_largest(energy) for energy in found) ** -0.5 / gain
+    rate = geometric(_largest(energy) for energy in found) ** -0.5 / max([1.0, *gains])
     if not (math.isfinite(rate) and rate > 0):
         raise DepthlrError(f"the suggested rate is {rate:g}, outside what a float can hold: check the loss's scale.")
     factor = 10**INTERVAL_DECADES
-    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, MEASURE, _notes(found, optimizers, gain))
+    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, MEASURE, _notes(found, optimizers, gains))
 
 
 def _largest(energy: Energy) -> float:
@@ -97,30 +97,40 @@ def _largest(energy: Energy) -> float:
     return largest
 
 
-def _momentum_gain(optimizers: Sequence[Optimizer]) -> float:
-    """How much further SGD's momentum goes in the long run than in the first step, which is what was measured."""
-    gain = 1.0
+def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
+    """How much further momentum takes each moving group in the long run than in the first step, which was measured."""
+    gains = []
     for one in optimizers:
-        if not isinstance(one, SGD):  # normalised steps (Adam, Muon) do not add up to longer ones
-            continue
-        if any(slots.get("momentum_buffer") is not None for slots in one.state.values()):
+        if isinstance(one, SGD) and any(slots.get("momentum_buffer") is not None for slots in one.state.values()):
             raise DepthlrError("the optimizer has taken steps already, and momentum carries them on: pass a new one.")
-        for group in one.param_groups:
-            momentum = float(group["momentum"])
-            if momentum >= 1:
-                raise DepthlrError(f"a momentum of {momentum:g} never settles: choose one below 1.")
-            first = 1 + momentum if group["nesterov"] else 1.0
-            long_run = (1 - float(group["dampening"])) / (1 - momentum) if momentum else 1.0
-            gain = max(gain, long_run / first)
-    return gain
+        for group in filter(_moves, one.param_groups):
+            # Normalised steps (Adam, Muon) do not add up to longer ones.
+            gains.append(_sgd_gain(group) if isinstance(one, SGD) else 1.0)
+    return gains
 
 
-def _notes(found: Sequence[Energy], optimizers: Sequence[Optimizer], gain: float) -> tuple[str, ...]:
+def _moves(group: dict[str, Any]) -> bool:
+    rate = group.get("initial_lr", group["lr"])  # a scheduler's warm-up may start at 0
+    return float(rate) != 0 and any(parameter.requires_grad for parameter in group["params"])
+
+
+def _sgd_gain(group: dict[str, Any]) -> float:
+    momentum = float(group["momentum"])
+    if momentum >= 1:
+        raise DepthlrError(f"a momentum of {momentum:g} never settles: choose one below 1.")
+    first = 1 + momentum if group["nesterov"] else 1.0
+    long_run = (1 - float(group["dampening"])) / (1 - momentum) if momentum else 1.0
+    return long_run / first
+
+
+def _notes(found: Sequence[Energy], optimizers: Sequence[Optimizer], gains: Sequence[float]) -> tuple[str, ...]:
     notes = [UNCALIBRATED, ASSUMES]
+    gain = max(gains, default=1.0)
     if gain > 1:
+        most = ", in the group where it adds most," if min(gains) < gain else ""
         notes.append(
-            f"momentum moves {gain:.3g} times as far in the long run as in the first step, so the measured rate was "
-            "divided by that."
+            f"momentum{most} moves {gain:.3g} times as far in the long run as in the first step, so the measured rate "
+            "was divided by that."
         )
     if any(energy.mean <= 0 for energy in found):
         notes.append("the first step moves the readout alone (a head that starts at zero?): units may move later.")
