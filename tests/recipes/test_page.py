@@ -102,6 +102,29 @@ def test_numbers_follow_the_tables(copy) -> None:
     assert page.count("| CNN, CIFAR-10 | ") > page.count("| CNN, CIFAR-100 | "), "both protocols in a recipe's table"
 
 
+def test_what_is_unfinished_hides_nothing_that_is_finished(copy) -> None:
+    facts = json.loads((copy / "main" / "cifar10-cnn.smoke.json").read_text())
+    rows = (copy / "main" / "cifar10-cnn.smoke.csv").read_text()
+    for protocol, complete in (("paper", False), ("short", True)):
+        said = json.dumps(facts | {"protocol": protocol, "complete": complete})
+        (copy / "main" / f"cifar10-cnn.{protocol}.json").write_text(said)
+        (copy / "main" / f"cifar10-cnn.{protocol}.csv").write_text(rows)
+    kept = read_kept(copy)
+    assert kept.sweeps["cifar10-cnn"].protocol == "short"
+    assert [one.protocol for one in kept.protocols(CIFAR10_CNN)] == ["short", "paper", "smoke"]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_unfinished_energies_are_no_evidence(copy, complete) -> None:
+    committed = Path(__file__).parents[2] / "results" / "reproduce" / "theory"
+    (copy / "theory").mkdir()
+    (copy / "theory" / "energy-mlp-64.paper.csv").write_bytes((committed / "energy-mlp-64.paper.csv").read_bytes())
+    facts = json.loads((committed / "energy-mlp-64.paper.json").read_text()) | {"complete": complete}
+    (copy / "theory" / "energy-mlp-64.paper.json").write_text(json.dumps(facts))
+    page = results_page(read_kept(copy), [])
+    assert ("| MLP, width 64 | – | not yet measured |" in page) is not complete
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "sentence"),
     [
