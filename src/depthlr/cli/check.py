@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from torch import nn
@@ -15,14 +14,16 @@ from depthlr.cli.depth import Input, Json, Model
 from depthlr.cli.fit import fit_json
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.plot import UNDATED
+from depthlr.cli.picture import picture_form, write_picture
 from depthlr.cli.task import Data, task
-from depthlr.data.replace_file import replace_file
 from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
-from depthlr.present.style import SIZE, pyplot, set_title, style
+from depthlr.present.style import set_title
 from depthlr.study.description import Models
 from depthlr.transfer.check import TABLE, SizeCheck, TransferCheck, Verdict, check_transfer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def check(
@@ -39,8 +40,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail."""
-    if plot is not None and _form(plot) not in UNDATED:
-        raise DepthlrError(f"--plot {plot}: name a picture that ends in .png, .svg or .pdf.")
+    form = "" if plot is None else picture_form(plot, "--plot")
     models = Models(model, vary, _sizes(sizes))
     tasks = {size: task(str(models.at(size)), data, batch, input=input, own_init=own_init) for size in models.sizes}
     first = tasks[models.sizes[0]]  # the batch is of the same examples at every size
@@ -50,7 +50,7 @@ def check(
 
     found = check_transfer(build, models.sizes, first.batch, first.loss_fn, optimizer, seeds=seeds)
     if plot is not None:
-        _draw(found, plot)
+        _draw(found, plot, form)
     if json:
         print_json({"model": model, "vary": vary, "optimizer": optimizer, "data": str(data), **_as_json(found)})
     else:
@@ -73,28 +73,15 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise DepthlrError(f"--sizes {text} is not understood: write whole numbers, such as 2,4,8.") from error
 
 
-def _form(path: Path) -> str:
-    return path.suffix.lower().removeprefix(".")
-
-
-def _draw(found: TransferCheck, path: Path) -> None:
+def _draw(found: TransferCheck, path: Path, form: str) -> None:
     if found.fit is None:
         raise DepthlrError("--plot draws rates against depth, and every size has the same: leave it out.")
-    pyplot()  # the sentence where matplotlib is missing
-    from matplotlib.figure import Figure
 
-    content = BytesIO()
-    with style():
-        figure = Figure(figsize=SIZE, layout="constrained")  # of no window system
-        axes = depth_check({row.depth.total: row.energies for row in found.sizes}, axes=figure.subplots())
+    def draw(axes: Axes) -> None:
+        depth_check({row.depth.total: row.energies for row in found.sizes}, axes=axes)
         set_title(axes, fill(found.headline, LINE), bold=True)  # of the whole check, where the plot judges its slope
-        figure.savefig(content, format=_form(path), metadata=UNDATED[_form(path)])
-    try:
-        with replace_file(path) as file:
-            file.write(content.getvalue())
-    except OSError as error:
-        raise DepthlrError(f"{path} cannot be written ({error}): name a file in a folder you can write to.") from error
-    print_note(f"wrote {path}")
+
+    write_picture(draw, path, form)
 
 
 def _as_json(found: TransferCheck) -> dict[str, Any]:

@@ -1,22 +1,19 @@
-"""A measured slope against a stated one, by rule: does its 95 % interval hold it?"""
+"""A measured slope against a stated one, in the page's words."""
 
 from __future__ import annotations
 
-import math
-
 from depthlr.law.fit import Fit
+from depthlr.present.verdict import Judgement, judged
 
 HOLDS, SHALLOWER, STEEPER, UNDECIDED = "interval holds it", "shallower", "steeper", "undecided"
-WIDE = 1.0  # an interval longer than this holds the stated slope and much else
+WORDS = {  # a rate that falls more slowly with depth has the shallower slope
+    Judgement.holds: HOLDS,
+    Judgement.slower: SHALLOWER,
+    Judgement.faster: STEEPER,
+    Judgement.undecided: UNDECIDED,
+}
 
 
 def against(fit: Fit | None, stated: float) -> str:
-    """One of four words; a rate that falls more slowly with depth has the shallower slope."""
-    if fit is None:
-        return UNDECIDED
-    low, high = fit.interval
-    if not math.isfinite(high - low):
-        return UNDECIDED
-    if low <= stated <= high:
-        return HOLDS if high - low <= WIDE else UNDECIDED
-    return SHALLOWER if low > stated else STEEPER
+    """One of four words."""
+    return UNDECIDED if fit is None or not fit.bounded else WORDS[judged(fit, stated)]
