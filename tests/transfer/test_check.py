@@ -15,7 +15,7 @@ from depthlr.data import digits_batch
 from depthlr.models.mlp import MLP
 from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
-from depthlr.transfer.check import Verdict, _errors
+from depthlr.transfer.findings import Verdict, errors
 
 X, Y = digits_batch(64, 0)
 
@@ -158,7 +158,7 @@ def test_residual_streams_that_explode_still_fail() -> None:
 )
 def test_errors_beyond_the_bound_of_agreement_do_not_pass(plain, error, uncertainty, verdict) -> None:
     row = replace(plain.sizes[1], law_error=error, uncertainty=uncertainty)
-    assert [found for found, _ in _errors((plain.sizes[0], row))] == ([verdict] if verdict else [])
+    assert [found for found, _ in errors((plain.sizes[0], row))] == ([verdict] if verdict else [])
 
 
 def test_concatenative_skips_are_cautioned_about() -> None:

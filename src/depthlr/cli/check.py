@@ -20,7 +20,9 @@ from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
 from depthlr.present.style import set_title
 from depthlr.study.description import Models
-from depthlr.transfer.check import TABLE, SizeCheck, TransferCheck, Verdict, check_transfer
+from depthlr.transfer.check import TransferCheck, check_transfer
+from depthlr.transfer.findings import Verdict
+from depthlr.transfer.size_check import TABLE, SizeCheck
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

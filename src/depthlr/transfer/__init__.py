@@ -1,8 +1,10 @@
 """Layer 3: carrying a rate by any rule, suggesting one, checking that it carries, and giving it to an optimizer."""
 
 from depthlr.transfer.carry import CarriedRate, transfer_rate
-from depthlr.transfer.check import SizeCheck, TransferCheck, Verdict, check_transfer
+from depthlr.transfer.check import TransferCheck, check_transfer
+from depthlr.transfer.findings import Verdict
 from depthlr.transfer.param_groups import param_groups
+from depthlr.transfer.size_check import SizeCheck
 from depthlr.transfer.suggest import SuggestedRate, suggest_rate
 
 __all__ = [
