@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.main import CIFAR10_CNN
+from depthlr.recipes.page.answer import answer
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from depthlr.recipes.page.kept import read_kept
 from depthlr.recipes.page.page import results_page
@@ -112,6 +114,22 @@ def test_what_is_unfinished_hides_nothing_that_is_finished(copy) -> None:
     kept = read_kept(copy)
     assert kept.sweeps["cifar10-cnn"].protocol == "short"
     assert [one.protocol for one in kept.protocols(CIFAR10_CNN)] == ["short", "paper", "smoke"]
+
+
+def test_the_size_an_unfinished_sweep_is_at_has_no_optimum_yet(copy) -> None:
+    """Cut a real sweep off within a size: that size is left out, and no verdict is given on the others."""
+    committed = Path(__file__).parents[2] / "results" / "reproduce" / "main"
+    head, *rows = (committed / "cifar10-cnn.paper.csv").read_text().splitlines()
+    half = [row for row in rows if int(row.split(",")[0]) < 16] + [r for r in rows if r.startswith("16,")][:7]
+    facts = json.loads((committed / "cifar10-cnn.paper.json").read_text()) | {"complete": False, "cells": len(half)}
+    (copy / "main" / "cifar10-cnn.paper.csv").write_text("\n".join([head, *half]) + "\n")
+    (copy / "main" / "cifar10-cnn.paper.json").write_text(json.dumps(facts))
+    kept = read_kept(copy)
+    (sweep,) = [one for one in kept.protocols(CIFAR10_CNN) if one.protocol == "paper"]
+    assert {curve.size for curve in sweep.results.curves} == {3, 4, 6, 8, 12}
+    only = replace(kept, sweeps={"cifar10-cnn": sweep})
+    (row,) = [row for row in answer(only).splitlines() if row.startswith("| CNN, CIFAR-10 |")]
+    assert "paper, unfinished | – | – |" in row
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from depthlr.training.cell import Cell, Outcome, Runner
-from depthlr.training.graphs import GraphRunner
+from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
 from depthlr.training.workers import MakeTask, Workers
 
@@ -22,7 +22,7 @@ def open_engine(
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device.startswith("cuda"):
-        yield lambda size: GraphRunner(make_task(size), device)
+        yield _Graphs(make_task, device)
         return
     count = workers or len(os.sched_getaffinity(0))
     if count == 1:
@@ -33,6 +33,20 @@ def open_engine(
         yield lambda size: _Lent(pool)
     finally:
         pool.close()
+
+
+class _Graphs:
+    """Opens runners on a GPU. A larger model fills it with fewer lanes, so no more are tried than the last one kept."""
+
+    def __init__(self, make_task: MakeTask, device: str) -> None:
+        self._make_task, self._device = make_task, device
+        self._size, self._lanes = 0, MOST_LANES
+
+    def __call__(self, size: int) -> Runner:
+        most = self._lanes if size >= self._size else MOST_LANES
+        runner = GraphRunner(self._make_task(size), self._device, most=most)
+        self._size, self._lanes = size, runner.lanes
+        return runner
 
 
 class _Lent:

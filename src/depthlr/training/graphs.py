@@ -20,6 +20,7 @@ from depthlr.training.task import Task, draws_at_random
 
 LOOKS = 16  # how often a run is looked at for divergence
 MOST_LANES = 16
+WARM_UP, TIMED = 2, 8  # steps of every lane, to see whether another one pays
 PAYS = 0.97  # another doubling of lanes must take at most this share of the time a step a cell
 
 
@@ -37,10 +38,16 @@ class _Lane:
 
 
 class GraphRunner:
-    """Trains cells of one task on one CUDA device. `lanes=None` finds out how many run best at once."""
+    """Trains cells of one task on one CUDA device. `lanes=None` finds out how many, up to `most`, run best at once."""
 
     def __init__(
-        self, task: Task, device: torch.device | str = "cuda", *, lanes: int | None = None, compiled: bool = True
+        self,
+        task: Task,
+        device: torch.device | str = "cuda",
+        *,
+        lanes: int | None = None,
+        most: int = MOST_LANES,
+        compiled: bool = True,
     ) -> None:
         self._task = task
         self._device = torch.device(device)
@@ -55,8 +62,8 @@ class GraphRunner:
         with products_in(task.training.precision):
             self._lanes = [self._open_lane()]
             # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own.
-            most = 1 if draws_at_random(self._lanes[0].stepper.model) else lanes or MOST_LANES
-            self._add_lanes(most, fixed=lanes is not None)
+            alone = draws_at_random(self._lanes[0].stepper.model)
+            self._add_lanes(1 if alone else lanes or most, fixed=lanes is not None)
 
     @property
     def lanes(self) -> int:
@@ -117,22 +124,22 @@ class GraphRunner:
                     return
                 best = seconds
 
-    def _seconds_a_step(self, steps: int = 12) -> float:
+    def _seconds_a_step(self) -> float:
         """Time of one step of one cell with all lanes running."""
         for lane in self._lanes:
             with torch.cuda.stream(lane.stream):
                 self._load(lane.stepper, Cell(0, 0, 0.0))
-        times = []
-        for _ in range(2):  # the first round warms up
+        for steps in (WARM_UP, TIMED):  # a cell's losses have room for no more steps than it has
             torch.cuda.synchronize(self._device)
             start = time.perf_counter()
-            for _ in range(min(steps, self._task.training.steps // 2) or 1):
+            steps = min(steps, self._task.training.steps // 2) or 1
+            for _ in range(steps):
                 for lane in self._lanes:
                     with torch.cuda.stream(lane.stream):
                         lane.graph.replay()
             torch.cuda.synchronize(self._device)
-            times.append((time.perf_counter() - start) / len(self._lanes))
-        return times[-1]
+            seconds = time.perf_counter() - start
+        return seconds / (steps * len(self._lanes))
 
     # -- runs ----------------------------------------------------------------------------------------------------
     def _load(self, stepper: Stepper, cell: Cell) -> None:

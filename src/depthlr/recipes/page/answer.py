@@ -61,6 +61,6 @@ def _row(setting: Setting, sweep: Sweep | None) -> list[str]:
         r2(own),
         slope(total) if setting.label == "size" else "the same",
         protocol,
-        NOTHING if printed is None else against(own, printed.slope),
-        against(total, LAW_EXPONENT),
+        NOTHING if printed is None or not sweep.counts else against(own, printed.slope),
+        against(total, LAW_EXPONENT) if sweep.counts else NOTHING,
     ]

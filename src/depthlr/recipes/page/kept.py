@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low as median
 from typing import Any, TypeVar
@@ -160,7 +161,15 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
         records = tuple(_record(row) for row in rows)
         depths = {int(row["size"]): int(row["depth"]) for row in rows}
     results = Results(study_from_dict(facts["study"]), records, depths)
+    if not facts["complete"]:
+        results = _decided(results)
     return Sweep(setting, place.protocol, facts, results, _carried(place.file("carried.csv")))
+
+
+def _decided(results: Results) -> Results:
+    """An unfinished sweep without the size it was at: what is best there so far is no optimum yet."""
+    undecided = min((cell.size for cell in results.missing), default=math.inf)
+    return replace(results, records=tuple(record for record in results.records if record.cell.size < undecided))
 
 
 def _record(row: Mapping[str, str]) -> Record:
