@@ -17,6 +17,7 @@ from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED
 from depthlr.recipes.page.kept import read_kept
 from depthlr.recipes.page.page import results_page
 from depthlr.recipes.page.pictures import pictures
+from depthlr.recipes.page.provenance_table import provenance_table
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import job_of, run_job
 
@@ -75,6 +76,20 @@ def test_what_was_not_measured_says_so(folder) -> None:
     assert "−1.371" in rows["ViT, CIFAR-100"]
     assert "not yet measured" in rows["Transformer pre-LN, width 32"]
     assert "The transfer itself is not yet measured" in page
+
+
+def test_a_sweep_that_moved_names_every_machine(copy) -> None:
+    file = copy / "main" / "cifar10-cnn.smoke.json"
+    facts = json.loads(file.read_text())
+    first = {"device": "NVIDIA H200", "torch": "2.11.0", "depthlr": "0.1.0", "python": "3.12.3"}
+    versions = "(torch 2.11.0, depthlr 0.1.0, Python 3.12.3)"
+    line = f"- CNN, CIFAR-10, smoke: trained on NVIDIA H200 {versions}, then CPU, 2 cores {versions}\n"
+    for environments, shown in (([first, first | {"device": "CPU, 2 cores"}], True), ([first], False), (None, False)):
+        file.write_text(json.dumps(facts | {"environments": environments}))
+        assert (line in results_page(read_kept(copy), [])) is shown
+    del facts["environments"]
+    file.write_text(json.dumps(facts))
+    assert "trained on" not in provenance_table(read_kept(copy)), "a file from before they were kept"
 
 
 def test_a_smoke_is_no_evidence(folder) -> None:
@@ -147,11 +162,11 @@ def test_unfinished_energies_are_no_evidence(copy, complete) -> None:
     ("kind", "change", "sentence"),
     [
         ("csv", lambda text: text.replace(",loss,", ",lost,"), "lacks the column loss"),
-        ("csv", lambda text: text.replace(",false,", ",false,x", 1), "no number"),
+        ("csv", lambda text: text.replace(",false,", ",false,x", 1), "for seconds in line 2"),
         ("csv", lambda text: text[: text.rindex(",false")], "breaks off in line"),
         ("json", lambda text: text.replace('"complete"', '"finished"'), "lacks complete"),
         ("json", lambda text: text[:-20], "is no JSON"),
-        ("csv", lambda text: text[: text.rstrip().rindex("\n") + 1], "its JSON says"),
+        ("csv", lambda text: text[: text.rstrip().rindex("\n") + 1], r"smoke.json says \d+ cells"),
     ],
 )
 def test_a_damaged_table_is_named(copy, kind, change, sentence) -> None:

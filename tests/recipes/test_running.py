@@ -20,6 +20,7 @@ from depthlr.recipes.running.jobs import job_of, run_job
 from depthlr.recipes.running.recalled import beginnings
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
+from depthlr.study.environment import Environment
 from depthlr.study.results import read_results
 from depthlr.training.cell import Outcome
 
@@ -202,3 +203,15 @@ def test_fewer_cells_never_overwrite_more(job) -> None:
     cells = facts(more)["cells"]
     assert not run_job(fewer, CellsLeft(1))
     assert facts(more)["cells"] == cells == len(table(more))
+
+
+def test_every_machine_that_trained_a_sweep_is_named_in_order(job, monkeypatch) -> None:
+    moved = job(CIFAR10_CNN)
+    laptop = Environment("CPU, 8 cores", "2.13.0", "0.1.0", "3.11.7")
+    server = Environment("NVIDIA H200", "2.11.0", "0.1.0", "3.12.3")
+    monkeypatch.setattr("depthlr.study.run.this_environment", lambda: laptop)
+    assert not run_job(moved, CellsLeft(2))
+    assert facts(moved)["environments"] == [vars(laptop)]
+    monkeypatch.setattr("depthlr.study.run.this_environment", lambda: server)
+    assert run_job(moved, FOREVER)
+    assert facts(moved)["environments"] == [vars(laptop), vars(server)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import typer
 
+from depthlr.cli import main
 from depthlr.cli.reproduce import reproduce
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running import jobs
@@ -56,6 +58,43 @@ def test_spent_time_is_said_and_resumed(run) -> None:
     assert "run the same again" in err
     out, _ = run(*arguments)
     assert json.loads(out)["finished"] == ["cifar10-cnn", "cifar10-resnet"]
+
+
+def test_a_setting_that_fails_keeps_no_other_from_running(run, capsys, published, tmp_path) -> None:
+    shutil.copytree(published / "cifar-100-binary", tmp_path / "some" / "cifar-100-binary")
+    settings = [word for name in ("cifar10-cnn", "cifar100-cnn") for word in ("--only", name)]
+    arguments = ["main", *settings, "--protocol", "smoke", "--data", "some"]
+    with pytest.raises(DepthlrError, match=r"^1 of 2 settings failed, cifar10-cnn \(some holds no cifar10: .*\.$"):
+        app([*arguments, "--json"], standalone_mode=False)
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["finished"], told["unfinished"]) == (["cifar100-cnn"], [])
+    assert told["failed"]["cifar10-cnn"].startswith("some holds no cifar10")
+    assert err.index("cifar10-cnn failed: some holds no cifar10") < err.index("main cifar100-cnn")
+    with pytest.raises(DepthlrError):
+        app([*arguments, "--work", "another", "--seconds", "0"], standalone_mode=False)
+    states = [line.strip("│ ").split()[-1] for line in capsys.readouterr().out.splitlines() if "CIFAR" in line]
+    assert states == ["failed", "unfinished"]
+
+
+def test_a_cause_that_settings_share_is_listed_once_and_the_exit_is_an_errors(run, capsys, monkeypatch) -> None:
+    settings = [word for name in ("cifar10-cnn", "cifar10-resnet") for word in ("--only", name)]
+    arguments = ["depthlr", "reproduce", "main", *settings, "--protocol", "smoke", "--data", "nowhere"]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("depthlr: 2 of 2 settings failed, cifar10-cnn, cifar10-resnet (nowhere holds no cifar10")
+
+
+def test_a_damaged_table_counts_as_a_failure(run, tmp_path) -> None:
+    arguments = ("main", "--only", "cifar10-resnet", "--protocol", "smoke", "--out", "results")
+    run(*arguments)
+    table = tmp_path / "results" / "main" / "cifar10-resnet.smoke.csv"
+    table.write_text(table.read_text().replace(",loss,", ",lost,"))
+    with pytest.raises(DepthlrError, match=r"1 of 1 settings failed, cifar10-resnet .*lacks the column loss"):
+        run(*arguments, "--work", "another", "--seconds", "0")
 
 
 def test_an_interrupted_run_says_how_to_go_on(run, monkeypatch, capsys) -> None:

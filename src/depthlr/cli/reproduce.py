@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -55,46 +56,79 @@ def reproduce(
     used = precision or ("bf16" if device() == "cuda" else "fp32")
     place = data_folder() if data is None else data.expanduser()
     jobs = [job_of(s, protocol, used, data=place, work=work, out=out) for s in chosen(recipe or [], only or [])]
-    _print(jobs, _run(jobs, until, work), json)
+    outcomes = _run(jobs, until, work)
+    _print(outcomes, json)
+    _raise_failures(outcomes)
 
 
-def _run(jobs: Sequence[Job], until: Deadline, work: Path) -> list[Job]:
-    """Run them one after the other; those that are left when the time is spent."""
-    for index, job in enumerate(jobs):
-        print_note(f"{job.out.recipe} {job.setting.name}, {job.out.protocol}")
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job, and its slopes so far, over the paper's depth and over total depth."""
+
+    job: Job
+    state: Literal["finished", "unfinished", "failed"]
+    fits: Mapping[str, Fit | None]
+    error: str = ""  # the sentence of one that failed
+
+    @property
+    def name(self) -> str:
+        return self.job.setting.name
+
+
+def _run(jobs: Sequence[Job], until: Deadline, work: Path) -> list[Outcome]:
+    """Run them one after the other until the time is spent; one that fails keeps none of the others from it."""
+    outcomes: list[Outcome] = []
+    spent = False
+    for job in jobs:
         try:
-            finished = run_job(job, until, SweepProgress)
+            if not spent:
+                print_note(f"{job.out.recipe} {job.setting.name}, {job.out.protocol}")
+                spent = not run_job(job, until, SweepProgress)
+            outcomes.append(Outcome(job, "unfinished" if spent else "finished", _fits(job)))
         except KeyboardInterrupt:
             print_note(f"stopped; what had finished is kept in {work}: run the same again to go on")
             raise typer.Exit(130) from None
-        if not finished:
-            left = [*jobs[index:]]
-            names = ", ".join(one.setting.name for one in left)
-            print_note(f"the time is spent; run the same again to go on with {names}")
-            return left
-    return []
+        except DepthlrError as error:
+            print_note(f"{job.setting.name} failed: {error}")
+            outcomes.append(Outcome(job, "failed", {"paper": None, "depth": None}, str(error)))
+    if spent:
+        names = ", ".join(one.name for one in outcomes if one.state == "unfinished")
+        print_note(f"the time is spent; run the same again to go on with {names}")
+    return outcomes
 
 
-def _print(jobs: Sequence[Job], left: Sequence[Job], json: bool) -> None:
-    """The slopes so far, over the paper's depth and over total depth."""
-    found = {job.setting.name: _fits(job) for job in jobs}
+def _print(outcomes: Sequence[Outcome], json: bool) -> None:
+    """How far each is, with its slopes."""
     if json:
         print_json(
             {
-                "finished": [job.setting.name for job in jobs if job not in left],
-                "unfinished": [job.setting.name for job in left],
+                "finished": [one.name for one in outcomes if one.state == "finished"],
+                "unfinished": [one.name for one in outcomes if one.state == "unfinished"],
+                "failed": {one.name: one.error for one in outcomes if one.state == "failed"},
                 "slopes": {
-                    name: {over: fit_json(fit, {}) for over, fit in fits.items() if fit} for name, fits in found.items()
+                    one.name: {over: fit_json(fit, {}) for over, fit in one.fits.items() if fit} for one in outcomes
                 },
             }
         )
         return
     rows = []
-    for job in jobs:
-        printed = str(job.setting.printed[0]) if job.setting.printed else NOTHING
-        fits = [slope(fit) for fit in found[job.setting.name].values()]
-        rows.append((job.setting.title, printed, *fits, "unfinished" if job in left else "finished"))
+    for one in outcomes:
+        setting = one.job.setting
+        printed = str(setting.printed[0]) if setting.printed else NOTHING
+        rows.append((setting.title, printed, *map(slope, one.fits.values()), one.state))
     print_table(("setting", "paper", "over its depth", "over total depth", ""), rows)
+
+
+def _raise_failures(outcomes: Sequence[Outcome]) -> None:
+    """All failures at the end, a cause that several share once."""
+    names: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.state == "failed":
+            names.setdefault(one.error.removesuffix("."), []).append(one.name)
+    if names:
+        causes = "; ".join(f"{', '.join(shared)} ({cause})" for cause, shared in names.items())
+        count = sum(map(len, names.values()))
+        raise DepthlrError(f"{count} of {len(outcomes)} settings failed, {causes}: mend that, and run the same again.")
 
 
 def _fits(job: Job) -> dict[str, Fit | None]:

@@ -21,13 +21,18 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """The rows, each with at least these columns."""
     rows = csv.DictReader(io.StringIO(read_text(path)))
-    lacking = [column for column in columns if column not in (rows.fieldnames or ())]
+    try:
+        lacking = [column for column in columns if column not in (rows.fieldnames or ())]
+        found = list(rows)
+    except csv.Error as error:
+        raise damaged(path, f"is no table ({error})") from error
     if lacking:
-        raise DepthlrError(f"{path} lacks the column {lacking[0]}: restore the file, or make it again.")
-    found = list(rows)
+        raise damaged(path, f"lacks the column {lacking[0]}")
     for line, row in enumerate(found, 2):
         if any(row[column] is None for column in columns):
-            raise DepthlrError(f"{path} breaks off in line {line}: restore the file, or make it again.")
+            raise damaged(path, f"breaks off in line {line}")
+        if None in row:  # where the reader puts what is beyond the last column
+            raise damaged(path, f"has too many cells in line {line}")
     return found
 
 
@@ -43,7 +48,12 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DepthlrError(f"{path} cannot be read ({error}): restore the file, or make it again.") from error
+        raise damaged(path, f"cannot be read ({error})") from error
+
+
+def damaged(path: Path, how: str) -> DepthlrError:
+    """What is said of a file that cannot be trusted."""
+    return DepthlrError(f"{path} {how}: restore the file, or delete it and make it again.")
 
 
 def _text(value: Any) -> str:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import median_low as median
 from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
+from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import EnergySetting
+from depthlr.recipes.page.setting_facts import read_setting_facts
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import PROTOCOLS
 from depthlr.recipes.recipe import AnySetting
 from depthlr.recipes.running.carried import COLUMNS as CARRIED
+from depthlr.recipes.running.carried import RULES
 from depthlr.recipes.running.energies import ENERGIES
 from depthlr.recipes.running.jobs import chosen, home
 from depthlr.recipes.running.sweep import CELLS
 from depthlr.recipes.setting import Setting
-from depthlr.recipes.table import read_table, read_text
+from depthlr.recipes.table import damaged
+from depthlr.study.description import Study
 from depthlr.study.record import Record
 from depthlr.study.results import Over, Results
-from depthlr.study.toml import study_from_dict
 from depthlr.training.cell import Cell
-
-FACTS = ("complete", "cells", "device", "precision", "versions", "data", "sweep_seconds", "study")
 
 
 @dataclass(frozen=True)
@@ -140,30 +140,41 @@ def _evidence_first(read: list[Read]) -> list[Read]:
     return sorted(read, key=lambda one: not one.counts)
 
 
-def _facts(place: Place) -> dict[str, Any]:
-    file = place.file("json")
-    try:
-        found = json.loads(read_text(file))
-        lacking = [name for name in FACTS if name not in found]
-    except (TypeError, ValueError) as error:
-        raise DepthlrError(f"{file} is no JSON of a setting ({error}): restore the file, or make it again.") from error
-    if lacking:
-        raise DepthlrError(f"{file} lacks {lacking[0]}: restore the file, or make it again.")
-    return dict(found)
-
-
 def read_sweep(setting: Setting, place: Place) -> Sweep:
     """A setting's sweep from its tables."""
-    facts, file = _facts(place), place.file("csv")
-    rows = read_table(file, CELLS)
-    _whole(file, len(rows), facts.get("cells"))
-    with _numbers(file):
-        records = tuple(_record(row) for row in rows)
-        depths = {int(row["size"]): int(row["depth"]) for row in rows}
-    results = Results(study_from_dict(facts["study"]), records, depths)
+    facts, rows = _read(place, CELLS)
+    study = facts["study"]
+    depths = {row["size"]: row["depth"] for row in rows}
+    if not set(depths) <= set(study.model.sizes):
+        raise damaged(place.file("csv"), f"has a size that the study in {place.file('json')} has not")
+    results = Results(study, tuple(map(_record, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    return Sweep(setting, place.protocol, facts, results, _carried(place.file("carried.csv")))
+    return Sweep(setting, place.protocol, facts, results, _carried(place.file("carried.csv"), study))
+
+
+def read_energies(setting: EnergySetting, place: Place) -> Energies:
+    """A setting's energies from their table."""
+    facts, rows = _read(place, ENERGIES)
+    columns = {column: tuple(row[column] for row in rows) for column in ENERGIES}
+    return Energies(
+        setting,
+        place.protocol,
+        facts,
+        depths=columns["depth"],
+        sizes=columns["size"],
+        means=columns["mean"],
+        readouts=columns["readout"],
+    )
+
+
+def _read(place: Place, columns: Sequence[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Facts and rows, as many as the facts say: a table that was cut short would give other slopes."""
+    facts = read_setting_facts(place.file("json"))
+    rows = read_rows(place.file("csv"), columns)
+    if len(rows) != facts["cells"]:
+        raise damaged(place.file("csv"), f"has {len(rows)} rows, {place.file('json')} says {facts['cells']} cells")
+    return facts, rows
 
 
 def _decided(results: Results) -> Results:
@@ -172,56 +183,23 @@ def _decided(results: Results) -> Results:
     return replace(results, records=tuple(record for record in results.records if record.cell.size < undecided))
 
 
-def _record(row: Mapping[str, str]) -> Record:
-    cell = Cell(int(row["size"]), int(row["seed"]), float(row["rate"]))
-    return Record(cell, float(row["loss"]), row["diverged"] == "true", float(row["seconds"]), finished="", losses=b"")
+def _record(row: Mapping[str, Any]) -> Record:
+    cell = Cell(row["size"], row["seed"], row["rate"])
+    return Record(cell, row["loss"], row["diverged"], row["seconds"], finished="", losses=b"")
 
 
-def _carried(file: Path) -> tuple[Carried, ...]:
+def _carried(file: Path, study: Study) -> tuple[Carried, ...]:
+    """Every rule's rate at every target, each with every seed, or none at all."""
     if not file.is_file():
         return ()
-    found: dict[tuple[str, int, float], list[float]] = {}
-    rows = read_table(file, CARRIED)
-    with _numbers(file):
-        for row in rows:
-            key = (row["rule"], int(row["size"]), float(row["rate"]))
-            found.setdefault(key, []).append(float(row["loss"]))
-    return tuple(Carried(*key, tuple(losses)) for key, losses in found.items())
-
-
-def read_energies(setting: EnergySetting, place: Place) -> Energies:
-    """A setting's energies from their table."""
-    facts, file = _facts(place), place.file("csv")
-    rows = read_table(file, ENERGIES)
-    _whole(file, len(rows), facts.get("cells"))
-    with _numbers(file):
-        return Energies(
-            setting,
-            place.protocol,
-            facts,
-            depths=tuple(int(row["depth"]) for row in rows),
-            sizes=tuple(int(row["size"]) for row in rows),
-            means=_floats(rows, "mean"),
-            readouts=_floats(rows, "readout"),
-        )
-
-
-def _whole(file: Path, rows: int, cells: Any) -> None:
-    """A table that was cut short would give other slopes."""
-    if rows != cells:
-        raise DepthlrError(f"{file} has {rows} rows, its JSON says {cells} cells: restore the file, or make it again.")
-
-
-def _floats(rows: Sequence[Mapping[str, str]], column: str) -> tuple[float, ...]:
-    return tuple(float(row[column]) for row in rows)
-
-
-@contextmanager
-def _numbers(file: Path) -> Iterator[None]:
-    """A cell that is no number, as a sentence."""
-    try:
-        yield
-    except ValueError as error:
-        raise DepthlrError(
-            f"{file} has a cell that is no number ({error}): restore the file, or make it again."
-        ) from error
+    found: dict[tuple[str, int, float], list[tuple[int, float]]] = {}
+    for row in read_rows(file, CARRIED):
+        found.setdefault((row["rule"], row["size"], row["rate"]), []).append((row["seed"], row["loss"]))
+    targets = sorted({size for _, size, _ in found})
+    if (
+        [(rule, size) for rule, size, _ in found] != list(product(RULES, targets))
+        or len(targets) != len(study.model.sizes) - 1
+        or any([seed for seed, _ in cells] != [*study.search.seeds] for cells in found.values())
+    ):
+        raise damaged(file, "does not hold every seed of one rate for every rule and target")
+    return tuple(Carried(*key, tuple(loss for _, loss in cells)) for key, cells in found.items())

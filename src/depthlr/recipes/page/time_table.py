@@ -33,18 +33,19 @@ def _ran(setting: AnySetting, kept: Kept) -> list[Sweep | Energies]:
 
 
 def spent(one: Sweep | Energies) -> float:
-    return float(one.facts["sweep_seconds"]) + float(one.facts.get("carried_seconds") or 0.0)
+    return float(one.facts["sweep_seconds"]) + float(one.facts["carried_seconds"] or 0.0)
 
 
 def _plain(one: Sweep | Energies) -> float | None:
     """What the plain grid would take; a sweep that is not finished replaces nothing yet."""
-    found = one.facts.get("plain_grid_seconds") if one.facts["complete"] else None
+    found = one.facts["plain_grid_seconds"] if one.facts["complete"] else None
     return None if found is None else float(found)
 
 
 def _row(recipe: str, one: Sweep) -> list[str]:
     facts, plain = one.facts, _plain(one)
-    ratio = NOTHING if plain is None else f"{plain / float(facts['sweep_seconds']):.1f}x"
+    took = float(facts["sweep_seconds"])  # 0 where the times were lost
+    ratio = NOTHING if plain is None or not took else f"{plain / took:.1f}x"
     return [
         recipe,
         one.setting.title,

@@ -9,17 +9,19 @@ import warnings
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
+from itertools import product
 from typing import Any
 
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.models.build import build
+from depthlr.recipes.columns import read_rows
 from depthlr.recipes.place import Place
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.initial_energy import initial_energies
 from depthlr.recipes.running.provenance import device
-from depthlr.recipes.table import read_table, write_table
+from depthlr.recipes.table import damaged, write_table
 from depthlr.study.description import DIGITS
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results
@@ -93,7 +95,10 @@ def _planned(results: Results, source: int, examples: Examples, work: Place) -> 
     """The carried rates, worked out once: energies differ in their last digits from one device to the next."""
     file, tuned = work.file("plan.csv"), tuned_rates(results).get(source)
     if file.is_file():
-        plan = [(row["rule"], int(row["size"]), float(row["rate"])) for row in read_table(file, PLAN)]
+        plan = [(row["rule"], row["size"], row["rate"]) for row in read_rows(file, PLAN)]
+        targets = [size for size in results.study.model.sizes if size != source]
+        if [(rule, size) for rule, size, _ in plan] != list(product(RULES, targets)):
+            raise damaged(file, "does not hold a rate for every rule and target")
         if tuned is not None and all(r == float(f"{tuned:.{DIGITS}g}") for rule, _, r in plan if rule == "copy"):
             return plan
     plan = carried_rates(results, source, examples)

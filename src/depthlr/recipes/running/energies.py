@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import SEEDS
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.initial_energy import initial_energies
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.provenance import device, provenance
-from depthlr.recipes.table import read_table, write_table, write_text
+from depthlr.recipes.table import damaged, write_table, write_text
 
 ENERGIES = ("size", "depth", "seed", "mean", "readout", "loss")
 
@@ -21,9 +22,11 @@ def run_energies(job: Job, until: Deadline) -> bool:
     """Measure what is left, and write the tables; True when nothing is left."""
     examples, facts = job.examples(), read_facts(job.facts)
     kept = job.work.file("energies.csv")
-    rows: list[dict[str, Any]] = [*read_table(kept, ENERGIES)] if kept.is_file() else []
-    known = {int(row["size"]) for row in rows}
+    rows = read_rows(kept, ENERGIES) if kept.is_file() else []
+    known = {row["size"] for row in rows}
     seeds = range(SEEDS[job.out.protocol])
+    if [row["seed"] for row in rows] != [*seeds] * len(known):  # sizes are kept whole
+        raise damaged(kept, f"lacks some of the {len(seeds)} seeds of a size")
     missing = [size for size in job.study.model.sizes if size not in known]
     if missing:
         facts.provenance = provenance("fp32", examples)
@@ -50,7 +53,7 @@ def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:
 
 
 def _write(job: Job, rows: list[dict[str, Any]], facts: Facts) -> None:
-    complete = {int(row["size"]) for row in rows} == set(job.study.model.sizes)
+    complete = {row["size"] for row in rows} == set(job.study.model.sizes)
     if not facts.provenance or (not complete and is_fuller(job.out, len(rows))):
         return
     content = {

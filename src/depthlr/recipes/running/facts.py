@@ -12,7 +12,10 @@ from typing import Any, Literal
 
 from depthlr.errors import DepthlrError
 from depthlr.recipes.place import Place
+from depthlr.recipes.running.provenance import PROVENANCE
+from depthlr.recipes.shape import Shape, an_object, shaped, truth
 from depthlr.recipes.table import read_text, write_text
+from depthlr.study import check
 
 
 @dataclass
@@ -42,19 +45,42 @@ def read_facts(file: Path) -> Facts:
     """What an earlier call left, or nothing."""
     if not file.is_file():
         return Facts()
+    text = read_text(file)
     try:
-        found = Facts(**json.loads(read_text(file)))
-        found.plain_cell_seconds = {int(size): float(s) for size, s in found.plain_cell_seconds.items()}
-    except (TypeError, ValueError, AttributeError) as error:
+        return Facts(**shaped(text, KEPT))
+    except ValueError as error:
         raise DepthlrError(f"{file} holds no facts of a setting ({error}): delete it; times begin anew.") from error
-    return found
 
 
 def is_fuller(out: Place, cells: int) -> bool:
     """Does a table lie there already that is finished, or has more cells?"""
     file = out.file("json")
-    try:
-        found = json.loads(read_text(file)) if file.is_file() else {}
-        return found.get("complete") is True or int(found.get("cells") or 0) > cells
-    except (AttributeError, TypeError, ValueError):
+    if not file.is_file():
         return False
+    try:
+        found = shaped(read_text(file), EXTENT)
+    except ValueError:  # a damaged one is worth less than any
+        return False
+    return found["complete"] is True or found["cells"] > cells
+
+
+def _provenance(name: str, value: Any) -> dict[str, Any]:
+    """Empty where nothing was trained yet."""
+    found: dict[str, Any] = {} if value == {} else an_object(PROVENANCE)(name, value)
+    return found
+
+
+def _by_size(name: str, value: Any) -> dict[int, float]:
+    """JSON's keys are text."""
+    if not isinstance(value, dict):
+        raise DepthlrError(f"{name} is no object")
+    return {int(size): check.number(name, seconds) for size, seconds in value.items()}
+
+
+KEPT: Shape = {
+    "provenance": _provenance,
+    "sweep_seconds": check.number,
+    "carried_seconds": check.number,
+    "plain_cell_seconds": _by_size,
+}
+EXTENT: Shape = {"complete": truth, "cells": check.count}

@@ -8,7 +8,16 @@ import numpy as np
 import torch
 
 from depthlr.data.examples import Examples
+from depthlr.recipes.shape import Shape, an_object
+from depthlr.study import check
 from depthlr.study.environment import Environment, environment
+
+PROVENANCE: Shape = {
+    "device": check.text,
+    "precision": check.text,
+    "versions": an_object(dict.fromkeys(("depthlr", "torch", "numpy", "python"), check.text)),
+    "data": an_object({"name": check.text, "examples": check.count, "digest": check.text}),
+}
 
 
 def provenance(precision: str, examples: Examples, ran: Environment | None = None) -> dict[str, Any]:

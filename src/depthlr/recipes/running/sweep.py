@@ -105,6 +105,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
         "complete": results.complete,
         "cells": len(results.records),
         **facts.provenance,
+        "environments": [vars(one) for one in results.environments],  # all that trained it; above stands the last
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "carried_seconds": round(facts.carried_seconds, 2) or None,
         "plain_grid_seconds": plain,
