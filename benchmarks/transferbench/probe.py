@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -37,42 +38,57 @@ class Probe:
         self.graph: Graph = trace(model, (inputs,))
         self.depth = depth_of(self.graph)
 
-    def next_step(self, batch: Batch, optimizer: Any) -> Step:
-        """The optimizer's real next step (an object, a list or a factory), learnt from this batch and seen on it."""
+    def next_step(self, batch: Batch, optimizer: Any, *, centred: bool = False, curved: bool = False) -> Step:
+        """The optimizer's real next step (an object, a list or a factory), learnt from this batch and seen on it.
+
+        `centred`, it is learnt as if the readout were zero: what a random readout happens to predict, and has to
+        unlearn in the first steps, does not count. `curved`, the curvature is measured as well.
+        """
         start = self._now()
-        gradients = self._gradients(batch)
-        parameters = dict(self.model.named_parameters())
-        return self._along(batch, step_direction(optimizer, parameters, gradients), start)
+        loss, gradients = self._gradients(batch, centred)
+        direction = step_direction(optimizer, dict(self.model.named_parameters()), gradients)
+        return self._along(batch, direction, loss, gradients, start, curved)
 
     def along(self, batch: Batch, direction: Direction) -> Step:
         """A step in a direction that is known."""
-        return self._along(batch, direction, self._now())
+        start = self._now()
+        return self._along(batch, direction, *self._gradients(batch), start)
 
-    def _along(self, batch: Batch, direction: Direction, start: float) -> Step:
+    def _along(
+        self,
+        batch: Batch,
+        direction: Direction,
+        loss: float,
+        gradients: Direction,
+        start: float,
+        curved: bool = False,
+    ) -> Step:
         changes, readout, gauss_newton = self._changes(batch[0], direction)
+        slope = _product(gradients, direction)
         middle = self._now()
-        loss, slope, curvature = self._curvature(batch, direction)
+        curvature = self._curvature(batch, direction) if curved else math.nan
         hidden = tuple(c for c, u in zip(changes, self.depth.units, strict=True) if u.role != "head") or tuple(changes)
         return Step(hidden, readout, loss, slope, curvature, gauss_newton, middle - start, self._now() - middle)
 
-    def _gradients(self, batch: Batch) -> dict[str, Tensor]:
+    def _gradients(self, batch: Batch, centred: bool = False) -> tuple[float, dict[str, Tensor]]:
         leaves = _leaves(self.model)
         with self._conditions():
-            loss = self.loss_fn(functional_call(self.model, leaves, (batch[0],)), batch[1])
+            output = functional_call(self.model, leaves, (batch[0],))
+            loss = self.loss_fn(output - output.detach() if centred else output, batch[1])
             found = torch.autograd.grad(loss, list(leaves.values()))
-        return dict(zip(leaves, found, strict=True))
+        return float(loss.detach()), dict(zip(leaves, found, strict=True))
 
-    def _curvature(self, batch: Batch, direction: Direction) -> tuple[float, float, float]:
-        """Loss, g.d and d'Hd; d'Hd by differentiating g.d once more."""
+    def _curvature(self, batch: Batch, direction: Direction) -> float:
+        """d'Hd, by differentiating g.d once more."""
         leaves = _leaves(self.model)
         with self._conditions():
             loss = self.loss_fn(functional_call(self.model, leaves, (batch[0],)), batch[1])
             gradients = torch.autograd.grad(loss, list(leaves.values()), create_graph=True)
             slope = sum((g * direction[n]).sum() for n, g in zip(leaves, gradients, strict=True))
             assert isinstance(slope, Tensor)
-            bends = torch.autograd.grad(slope, list(leaves.values()), allow_unused=True)
-        parts = [(b * direction[n]).double().sum() for n, b in zip(leaves, bends, strict=True) if b is not None]
-        return float(loss.detach()), float(slope.detach()), float(torch.stack(parts).sum())
+            found = torch.autograd.grad(slope, list(leaves.values()), allow_unused=True)
+        bends = {n: bend for n, bend in zip(leaves, found, strict=True) if bend is not None}
+        return _product(bends, direction)
 
     def _changes(self, inputs: Tensor, direction: Direction) -> tuple[list[Change], Change, float]:
         states = [self.graph.nodes[unit.state] for unit in self.depth.units]
@@ -109,6 +125,10 @@ class Probe:
 
 def _leaves(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().requires_grad_() for name, p in model.named_parameters()}
+
+
+def _product(of: Direction, direction: Direction) -> float:
+    return float(torch.stack([(value * direction[name]).double().sum() for name, value in of.items()]).sum())
 
 
 def _squares(value: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ def step(energy: float) -> Step:
 
 
 def measured(size: int, energy: float) -> Measured:
-    steps = {moment: (step(energy),) * 5 for moment in ("first", "few", "later")}
+    steps = {moment: (step(energy),) * 5 for moment in ("first", "centred", "few")}
     suggestions = {name: (Suggestion(0.1, 3.0),) * 3 for name in ("pytorch-lr-finder", "lightning")}
     return Measured(size, size, size, 0, 64, "sgd", 0.0, steps, suggestions)
 
