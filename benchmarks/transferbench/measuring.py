@@ -5,6 +5,8 @@ Three moments, eight seeds, each seed with the initialisation and the batches of
 first   the optimizer's first step, at the initialisation
 centred the same, learnt as if the readout were zero
 few     the mean of its first five steps at a tenth of the rate of energy 1, seen from the initialisation
+
+and with three of the seeds a ramp from a tenth of the rate of energy 1.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import Any
 
 import torch
 from benchmarks.transferbench.probe import Batch, Probe
+from benchmarks.transferbench.ramp import STEPS as RAMP_STEPS
+from benchmarks.transferbench.ramp import run_ramp
 from benchmarks.transferbench.range_tests import RANGE_TESTS, STEPS
 from benchmarks.transferbench.step import Step
 from benchmarks.transferbench.task import Task
@@ -34,16 +38,18 @@ from depthlr.training.optimizer import make_optimizers
 from depthlr.training.task import Task as Trained
 
 SEEDS = range(8)
+RAMP_SEEDS = range(3)
 RANGE_SEEDS = range(1)  # one run is what people do
 FEW = 5
 DIGITS = 5
-SMALL = 0.1  # of the rate at which the largest energy is 1: the model hardly moves
+SMALL = RAMP_START = 0.1  # of the rate at which the largest energy is 1: the model hardly moves
 NUMBERS = ("loss", "slope", "curvature", "gauss_newton", "seconds", "curvature_seconds")
 CHANGES = ("energy", "mean_square", "coherent")
 STEPS_TABLE = ("size", "depth", "plain", "residual", "width", "seed", "moment", *NUMBERS)
 UNITS_TABLE = ("size", "seed", "moment", "unit", *CHANGES)  # the unit is a number, or `readout`
+RAMPS_TABLE = ("size", "seed", "rate", "loss", "seconds")  # the seconds of the whole ramp
 RANGES_TABLE = ("size", "seed", "test", "rate", "seconds")
-TABLES = {"measures": STEPS_TABLE, "units": UNITS_TABLE, "ranges": RANGES_TABLE}
+TABLES = {"measures": STEPS_TABLE, "units": UNITS_TABLE, "ramps": RAMPS_TABLE, "ranges": RANGES_TABLE}
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -91,6 +97,7 @@ def measure_size(task: Task, size: int, examples: Examples) -> Rows:
     next(moments(probe, trained, 0))  # the first run of a process picks algorithms
     place = {"size": size, "depth": depth.total, "plain": depth.plain, "residual": depth.residual, "width": depth.width}
     rows: Rows = {kind: [] for kind in TABLES}
+    starts: dict[int, float] = {}
     for seed in SEEDS:
         fresh(seed)
         for moment, step in moments(probe, trained, seed):
@@ -98,6 +105,10 @@ def measure_size(task: Task, size: int, examples: Examples) -> Rows:
             rows["measures"].append(place | key | _rounded(step, NUMBERS))
             for unit, change in [*enumerate(step.hidden), ("readout", step.readout)]:
                 rows["units"].append({"size": size, "unit": unit} | key | _rounded(change, CHANGES))
+            if moment == "first" and seed in RAMP_SEEDS:
+                starts[seed] = RAMP_START * _rate_of_energy_1(step)
+    for seed, start in starts.items():
+        rows["ramps"] += [{"size": size} | row for row in _ramp_rows(trained, fresh(seed), seed, start)]
     rows["ranges"] = [{"size": size} | row for row in _range_rows(trained, fresh)]
     return rows
 
@@ -117,7 +128,7 @@ def moments(probe: Probe, trained: Trained, seed: int) -> Iterator[tuple[str, St
     first = probe.next_step(batches[0], make, curved=True)
     yield "first", first
     yield "centred", probe.next_step(batches[0], make, centred=True)
-    rate = SMALL * max(first.readout.energy, *(unit.energy for unit in first.hidden)) ** -0.5
+    rate = SMALL * _rate_of_energy_1(first)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     start = time.perf_counter()
     optimizers = make(list(model.parameters()), rate)
@@ -128,6 +139,19 @@ def moments(probe: Probe, trained: Trained, seed: int) -> Iterator[tuple[str, St
     _set(model, before)
     few = probe.along(batches[0], direction)
     yield "few", replace(few, seconds=few.seconds + spent)
+
+
+def _rate_of_energy_1(step: Step) -> float:
+    """The largest energy counts, be it a unit's or the readout's."""
+    return float(max(step.readout.energy, *(unit.energy for unit in step.hidden)) ** -0.5)
+
+
+def _ramp_rows(trained: Trained, model: nn.Module, seed: int, start: float) -> Iterator[dict[str, Any]]:
+    optimizers = make_optimizers(trained.training, list(model.parameters()), start)
+    found = run_ramp(model, optimizers, _batches(trained, seed, RAMP_STEPS), trained.loss_fn, start)
+    for rate, loss in zip(found.rates, found.losses, strict=True):
+        numbers = {"rate": rate, "loss": loss, "seconds": found.seconds}
+        yield {"seed": seed} | {name: float(f"{value:.{DIGITS}g}") for name, value in numbers.items()}
 
 
 def _range_rows(trained: Trained, fresh: Callable[[int], nn.Module]) -> Iterator[dict[str, Any]]:

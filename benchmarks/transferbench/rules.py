@@ -101,6 +101,17 @@ def newton(bend: Callable[[Step], float], *, curvature: bool) -> Rule:
     return of_steps(lambda s: log10(-s.slope / bend(s)) if bend(s) else None, curvature=curvature)
 
 
+def blow_up(times: float) -> Rule:
+    """The median over seeds of the rate at which a ramp's loss is so many times the first; it only carries."""
+
+    def level(measured: Measured) -> float | None:
+        found = [ramp.passes(times) for ramp in measured.ramps]
+        known = [math.log10(rate) for rate in found if rate]
+        return None if 2 * len(known) <= len(found) else median(known)
+
+    return Rule(level, cost=lambda measured: sum(ramp.seconds for ramp in measured.ramps))
+
+
 def range_test(name: str) -> Rule:
     """The median over seeds of what a range test suggests."""
 
@@ -169,6 +180,8 @@ CANDIDATES: dict[str, Rule] = {
     "readout, few steps": energy(lambda s: s.readout.energy, moment="few"),
     "readout, momentum": with_momentum(energy(lambda s: s.readout.energy)),
     "max, momentum": with_momentum(energy(lambda s: max(u.energy for u in everything(s)))),
+    "ramp, twice the loss": blow_up(2.0),
+    "ramp, five times the loss": blow_up(5.0),
     "curvature": newton(lambda s: s.curvature, curvature=True),
     "Gauss-Newton": newton(lambda s: s.gauss_newton, curvature=False),
 }

@@ -150,7 +150,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     results = Results(study, tuple(map(_record, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    return Sweep(setting, place.protocol, facts, results, _carried(place.file("carried.csv"), study))
+    return Sweep(setting, place.protocol, facts, results, _carried(place, study))
 
 
 def read_energies(setting: EnergySetting, place: Place) -> Energies:
@@ -188,8 +188,9 @@ def _record(row: Mapping[str, Any]) -> Record:
     return Record(cell, row["loss"], row["diverged"], row["seconds"], finished="", losses=b"")
 
 
-def _carried(file: Path, study: Study) -> tuple[Carried, ...]:
+def _carried(place: Place, study: Study) -> tuple[Carried, ...]:
     """Every rule's rate at every target, each with every seed, or none at all."""
+    file = place.file("carried.csv")
     if not file.is_file():
         return ()
     found: dict[tuple[str, int, float], list[tuple[int, float]]] = {}
@@ -201,5 +202,7 @@ def _carried(file: Path, study: Study) -> tuple[Carried, ...]:
         or len(targets) != len(study.model.sizes) - 1
         or any([seed for seed, _ in cells] != [*study.search.seeds] for cells in found.values())
     ):
-        raise damaged(file, "does not hold every seed of one rate for every rule and target")
+        raise damaged(
+            file, f"does not hold, of one rate for every rule and target, the seeds that {place.file('json')} says"
+        )
     return tuple(Carried(*key, tuple(loss for _, loss in cells)) for key, cells in found.items())
