@@ -1,4 +1,4 @@
-"""Running a model under the recorder: without allocating weights where that works, for real where it does not."""
+"""Running a model under the recorder: for real where it is small, else without allocating weights where that works."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import copy
 import logging
 import random
+import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypedDict
 
 import numpy as np
@@ -22,12 +23,16 @@ from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.record import Recorder
 from depthlr.trace.unwrap import is_sharded, unwrap
 
+SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class _Options(TypedDict):
     integers_are_signal: bool
     allow_recurrence: bool
+
+
+Run = Callable[[nn.Module, Arguments, _Options], Graph]
 
 
 def arguments_of(example: Any) -> Arguments:
@@ -65,20 +70,30 @@ def check_runnable(model: nn.Module) -> None:
 def _trace(model: nn.Module, arguments: Arguments, integers_are_signal: bool, allow_recurrence: bool) -> Graph:
     options = _Options(integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence)
     on_meta = any(p.is_meta for p in model.parameters())
-    if not is_sharded(model):
+    runs: list[Run] = [_run_fake, *([] if on_meta else [_run_real])]  # it may look at values, or hold what is not faked
+    if is_sharded(model):
+        runs = [_run_real]
+    elif _is_small(model, arguments):
+        runs = [_run_on_zeros, _run_fake] if on_meta else [_run_real]
+    for run in runs:
         try:
-            return _run_fake(model, arguments, options)
+            return run(model, arguments, options)
         except DepthlrError:
             raise
-        except Exception as error:  # the model looks at values, or holds tensors that cannot be faked
-            if on_meta:
-                raise cannot_run(error) from error
-    try:
-        return _run_real(model, arguments, options)
-    except DepthlrError:
-        raise
-    except Exception as error:
-        raise cannot_run(error) from error
+        except Exception as error:
+            failed = error
+    raise cannot_run(failed) from failed
+
+
+def _is_small(model: nn.Module, arguments: Arguments) -> bool:
+    """Does a real run take milliseconds? Fake tensors import PyTorch's compiler first, which takes a second."""
+    inputs = [leaf for leaf in torch.utils._pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+    own = [*model.parameters(), *model.buffers()]
+    return (
+        all(tensor.device.type in ("cpu", "meta") for tensor in (*own, *inputs))
+        and sum(tensor.numel() for tensor in own) <= SMALL_MODEL
+        and sum(tensor.numel() for tensor in inputs) <= SMALL_EXAMPLE
+    )
 
 
 def cannot_run(error: Exception) -> DepthlrError:
@@ -91,25 +106,35 @@ def cannot_run(error: Exception) -> DepthlrError:
 
 
 def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with _attributes_kept(model), FakeTensorMode(allow_non_fake_inputs=True), eager(), quiet(), torch.no_grad():
+    with _attributes_kept(model), FakeTensorMode(allow_non_fake_inputs=True), quiet():
+        return _run_shadows(model, arguments, options)
 
-        def shadow(tensor: Tensor) -> Tensor:
-            device = torch.device("cpu") if tensor.is_meta else tensor.device
-            return torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
 
-        parameters = {name: shadow(p) for name, p in model.named_parameters()}
-        buffers = {name: shadow(b) for name, b in model.named_buffers()}
-        args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
-        recorder = Recorder(model, parameters, **options)
-        recorder.feed((args, kwargs))
-        with recorder:
-            output = functional_call(model, {**parameters, **buffers}, args, kwargs)
-        recorder.close(output)
+def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    with untouched(model):
+        return _run_shadows(model, arguments, options)
+
+
+def _run_shadows(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    """Run with new tensors, zeros unless they are fake, in the place of all that the model holds and is given."""
+
+    def shadow(tensor: Tensor) -> Tensor:
+        device = torch.device("cpu") if tensor.is_meta else tensor.device
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+
+    parameters = {name: shadow(p) for name, p in model.named_parameters()}
+    buffers = {name: shadow(b) for name, b in model.named_buffers()}
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
+    recorder = Recorder(model, parameters, **options)
+    recorder.feed((args, kwargs))
+    with eager(), torch.no_grad(), recorder:
+        recorder.close(functional_call(model, {**parameters, **buffers}, args, kwargs))
     return recorder.graph
 
 
 def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    args, kwargs = arguments
+    # Copies: an example passed twice is two inputs, and a model may write into what it is given.
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
     recorder = Recorder(model, dict(model.named_parameters()), **options)
     recorder.feed((args, kwargs))
     with eager(), torch.no_grad(), untouched(model), recorder:
@@ -134,8 +159,10 @@ def eager() -> Iterator[None]:
     """No compiled graphs and no fused inference kernels: they hide their operations."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    # Where the compiler was never imported nothing is compiled, and asking it to stand aside would import it.
+    compiler = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
     try:
-        with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+        with compiler, warnings.catch_warnings():
             # Compiled submodules run their hooks twice; a second call of the same module changes no count.
             warnings.filterwarnings("ignore", message="Using `torch.compile")
             yield

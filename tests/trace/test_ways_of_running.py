@@ -1,0 +1,53 @@
+"""A model is traced for real, on zeros or with fake tensors; all three see the same units."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from depthlr.models.build import build
+from depthlr.trace import run
+from depthlr.trace.depth import depth_of
+
+SPECS = (
+    "mlp?layers=3&width=8",
+    "cnn?layers=3&width=8",
+    "cnn1d?layers=3&width=8",
+    "resnet?blocks=3&width=8&batch_norm=true",
+    "vit?blocks=2&width=8&heads=2",
+    "beit?blocks=2&width=8&heads=2",
+    "cct?blocks=2&width=8&heads=2",
+    "gpt?blocks=2&width=8&heads=2",
+)
+WAYS = (run._run_real, run._run_on_zeros, run._run_fake)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_way_sees_the_same_units(spec):
+    model, example = build(spec)
+    options = {"integers_are_signal": False, "allow_recurrence": False}
+    seen = [depth_of(way(model, run.arguments_of(example), options)) for way in WAYS]
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("meta", [False, True])
+def test_a_large_model_takes_no_memory_and_a_small_one_no_compiler(meta, monkeypatch):
+    used = []
+    for name in ("_run_real", "_run_on_zeros", "_run_fake"):
+        way = getattr(run, name)
+        monkeypatch.setattr(run, name, lambda *given, way=way, name=name: used.append(name) or way(*given))
+    for spec in ("mlp?layers=2&width=8", "mlp?layers=2&width=2048"):
+        run.trace(*build(spec, meta=meta))
+    assert used == ["_run_on_zeros" if meta else "_run_real", "_run_fake"]
+
+
+def test_counting_a_small_model_imports_no_compiler():
+    """It takes a second to import, twice as long as all else."""
+    code = (
+        "import sys; from depthlr.models.build import build; from depthlr.trace.depth import effective_depth; "
+        "print(effective_depth(*build('resnet?blocks=2&width=8', meta=True)).total, 'torch._dynamo' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["4", "False"]
