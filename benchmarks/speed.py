@@ -95,9 +95,9 @@ def main() -> None:
     for name in options.models:
         pattern, sizes, low, high = (SMALL if options.digits else PAPER)[name]
         # Before and after the sweep, so that a machine that slows down in between slows down both.
-        before = {size: plain_seconds(pattern, size, [low], examples, options) for size in sizes}
+        before = {size: plain_seconds(pattern, size, [low, 10 * low, 100 * low], examples, options) for size in sizes}
         results, seconds = swept(name, pattern, sizes, low, high, examples, options)
-        after = {size: plain_seconds(pattern, size, [low], examples, options) for size in sizes}
+        after = {size: plain_seconds(pattern, size, [low, 10 * low, 100 * low], examples, options) for size in sizes}
         sample = {size: (before[size] + after[size]) / 2 for size in sizes}
         grids = [sum(times.values()) * POINTS * len(SEEDS) for times in (before, after)]
         grid = sum(grids) / 2
