@@ -140,6 +140,11 @@ def geometric(values: Iterable[float]) -> float:
     return math.exp(fmean(math.log(value) for value in found)) if min(found) > 0 else 0.0
 
 
+def halved(step: Step) -> float:
+    """The readout counts as much as all units together: relative energies, geometric means."""
+    return math.sqrt(geometric(unit.relative for unit in step.hidden) * step.readout.relative)
+
+
 def everything(step: Step) -> tuple[Change, ...]:
     return (*step.hidden, step.readout)
 
@@ -172,6 +177,11 @@ CANDIDATES: dict[str, Rule] = {
     "relative, centred": energy(lambda s: geometric(u.relative for u in s.hidden), moment="centred"),
     "readout, centred": energy(lambda s: s.readout.energy, moment="centred"),
     "mean, centred": energy(lambda s: fmean(u.energy for u in s.hidden), moment="centred"),
+    "half readout": energy(halved),
+    "half readout, centred": energy(halved, moment="centred"),
+    "half readout, few steps": energy(halved, moment="few"),
+    "readout, relative, centred": energy(lambda s: s.readout.relative, moment="centred"),
+    "readout, relative, few steps": energy(lambda s: s.readout.relative, moment="few"),
     "max, few steps": energy(lambda s: max(u.energy for u in everything(s)), moment="few"),
     "max, coherent": energy(lambda s: max(u.coherent for u in everything(s))),
     "mean, coherent": energy(lambda s: fmean(u.coherent for u in s.hidden)),
