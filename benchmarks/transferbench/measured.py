@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.transferbench.measuring import CHANGES, NUMBERS, TABLES
-from benchmarks.transferbench.ramp import Ramp
 from benchmarks.transferbench.step import Change, Step
 from benchmarks.transferbench.task import Task
 
@@ -26,7 +25,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Measured:
-    """One size: its depth, its steps by moment, its ramps, its suggestions by range test, a seed after the other."""
+    """One size: its depth, its steps by moment and its suggestions by range test, a seed after the other."""
 
     size: int
     depth: int
@@ -36,7 +35,6 @@ class Measured:
     optimizer: str
     momentum: float
     steps: Mapping[str, tuple[Step, ...]]
-    ramps: tuple[Ramp, ...]
     suggestions: Mapping[str, tuple[Suggestion, ...]]
 
     @property
@@ -67,9 +65,6 @@ def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
     for row in tables["ranges"]:
         suggestion = Suggestion(float(row["rate"]) if row["rate"] else None, float(row["seconds"]))
         suggestions.setdefault(int(row["size"]), {}).setdefault(row["test"], []).append(suggestion)
-    ramps: dict[int, dict[str, list[dict[str, str]]]] = {size: {} for size in steps}
-    for row in tables["ramps"]:
-        ramps.setdefault(int(row["size"]), {}).setdefault(row["seed"], []).append(row)
     training = task.study.training
     return {
         size: Measured(
@@ -81,16 +76,10 @@ def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
             training.optimizer,
             training.momentum or 0.0,
             {moment: tuple(found) for moment, found in steps[size].items()},
-            tuple(_ramp(found) for found in ramps[size].values()),
             {test: tuple(found) for test, found in suggestions[size].items()},
         )
         for size, row in places.items()
     }
-
-
-def _ramp(rows: list[dict[str, str]]) -> Ramp:
-    rates, losses = (tuple(float(row[name]) for row in rows) for name in ("rate", "loss"))
-    return Ramp(rates, losses, float(rows[0]["seconds"]))
 
 
 def log10(value: float) -> float | None:

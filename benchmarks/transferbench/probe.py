@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -38,31 +39,24 @@ class Probe:
         self.graph: Graph = trace(model, (inputs,))
         self.depth = depth_of(self.graph)
 
-    def next_step(self, batch: Batch, optimizer: Any, *, centred: bool = False, curved: bool = False) -> Step:
-        """The optimizer's real next step (an object, a list or a factory), learnt from this batch and seen on it.
-
-        `centred`, it is learnt as if the readout were zero: what a random readout happens to predict, and has to
-        unlearn in the first steps, does not count. `curved`, the curvature is measured as well.
-        """
-        start = self._now()
-        loss, gradients = self._gradients(batch, centred)
-        direction = step_direction(optimizer, dict(self.model.named_parameters()), gradients)
-        return self._along(batch, direction, loss, gradients, start, curved)
-
-    def along(self, batch: Batch, direction: Direction) -> Step:
-        """A step in a direction that is known."""
-        start = self._now()
-        return self._along(batch, direction, *self._gradients(batch), start)
-
-    def _along(
+    def next_step(
         self,
         batch: Batch,
-        direction: Direction,
-        loss: float,
-        gradients: Direction,
-        start: float,
+        optimizer: Any,
+        *,
+        learnt_from: Sequence[Batch] | None = None,
+        centred: bool = False,
         curved: bool = False,
     ) -> Step:
+        """The optimizer's real next step (an object, a list or a factory), seen on this batch.
+
+        It is learnt from the same batch, or from the mean gradient of others. `centred`, it is learnt as if the readout
+        were zero: what a random readout happens to predict, and has to unlearn in the first steps, does not count.
+        `curved`, the curvature is measured as well.
+        """
+        start = self._now()
+        loss, gradients = self._mean_gradients(learnt_from or [batch], centred)
+        direction = step_direction(optimizer, dict(self.model.named_parameters()), gradients)
         changes, readout, gauss_newton = self._changes(batch[0], direction)
         slope = _product(gradients, direction)
         middle = self._now()
@@ -70,7 +64,11 @@ class Probe:
         hidden = tuple(c for c, u in zip(changes, self.depth.units, strict=True) if u.role != "head") or tuple(changes)
         return Step(hidden, readout, loss, slope, curvature, gauss_newton, middle - start, self._now() - middle)
 
-    def _gradients(self, batch: Batch, centred: bool = False) -> tuple[float, dict[str, Tensor]]:
+    def _mean_gradients(self, batches: Sequence[Batch], centred: bool) -> tuple[float, dict[str, Tensor]]:
+        losses, found = zip(*(self._gradients(batch, centred) for batch in batches), strict=True)
+        return fmean(losses), {name: torch.stack([g[name] for g in found]).mean(0) for name in found[0]}
+
+    def _gradients(self, batch: Batch, centred: bool) -> tuple[float, dict[str, Tensor]]:
         leaves = _leaves(self.model)
         with self._conditions():
             output = functional_call(self.model, leaves, (batch[0],))

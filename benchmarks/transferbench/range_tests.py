@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from benchmarks.transferbench.probe import Batch, LossFn
-from benchmarks.transferbench.ramp import ramp_losses
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 STEPS = 100
@@ -35,12 +34,28 @@ class RangeTest:
     ) -> float | None:
         """The suggested rate, or None where there are too few losses to suggest one. The model is trained."""
         losses: list[float] = []
-        raw = ramp_losses(model, optimizers, zip(self.rates, batches, strict=False), loss_fn)
+        raw = _ramp(model, optimizers, zip(self.rates, batches, strict=False), loss_fn)
         for loss in self.smooth(raw):
             losses.append(loss)
             if not loss <= self.patience * min(losses):
                 break
         return self.suggest(self.rates[: len(losses)], losses)
+
+
+def _ramp(
+    model: nn.Module, optimizers: Sequence[Optimizer], ramp: Iterable[tuple[float, Batch]], loss_fn: LossFn
+) -> Iterator[float]:
+    """The loss of each step, before it is taken."""
+    for rate, (inputs, target) in ramp:
+        loss: Tensor = loss_fn(model(inputs), target)
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+        yield float(loss.detach())
 
 
 def _exponential_smoothing(losses: Iterable[float]) -> Iterator[float]:

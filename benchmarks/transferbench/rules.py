@@ -101,17 +101,6 @@ def newton(bend: Callable[[Step], float], *, curvature: bool) -> Rule:
     return of_steps(lambda s: log10(-s.slope / bend(s)) if bend(s) else None, curvature=curvature)
 
 
-def blow_up(times: float) -> Rule:
-    """The median over seeds of the rate at which a ramp's loss is so many times the first; it only carries."""
-
-    def level(measured: Measured) -> float | None:
-        found = [ramp.passes(times) for ramp in measured.ramps]
-        known = [math.log10(rate) for rate in found if rate]
-        return None if 2 * len(known) <= len(found) else median(known)
-
-    return Rule(level, cost=lambda measured: sum(ramp.seconds for ramp in measured.ramps))
-
-
 def range_test(name: str) -> Rule:
     """The median over seeds of what a range test suggests."""
 
@@ -167,33 +156,30 @@ CANDIDATES: dict[str, Rule] = {
     "geometric energy": energy(lambda s: geometric(u.energy for u in s.hidden)),
     "median energy": energy(lambda s: median(u.energy for u in s.hidden)),
     "max energy": energy(lambda s: max(u.energy for u in everything(s))),
+    "mean, coherent": energy(lambda s: fmean(u.coherent for u in s.hidden)),
+    "max, coherent": energy(lambda s: max(u.coherent for u in everything(s))),
+    "max, momentum": with_momentum(energy(lambda s: max(u.energy for u in everything(s)))),
     "relative, mean": energy(lambda s: fmean(u.relative for u in s.hidden)),
     "relative, median": energy(lambda s: median(u.relative for u in s.hidden)),
     "relative, max": energy(lambda s: max(u.relative for u in s.hidden)),
     "relative, with readout": energy(lambda s: geometric(u.relative for u in everything(s))),
-    "relative, few steps": energy(lambda s: geometric(u.relative for u in s.hidden), moment="few"),
-    "relative, the very initialisations": energy(lambda s: geometric(u.relative for u in s.hidden), swept=True),
     "relative, coherent": energy(lambda s: geometric(u.coherent / u.mean_square for u in s.hidden)),
-    "relative, centred": energy(lambda s: geometric(u.relative for u in s.hidden), moment="centred"),
-    "readout, centred": energy(lambda s: s.readout.energy, moment="centred"),
-    "mean, centred": energy(lambda s: fmean(u.energy for u in s.hidden), moment="centred"),
-    "half readout": energy(halved),
-    "half readout, centred": energy(halved, moment="centred"),
-    "half readout, few steps": energy(halved, moment="few"),
-    "readout, relative, centred": energy(lambda s: s.readout.relative, moment="centred"),
-    "readout, relative, few steps": energy(lambda s: s.readout.relative, moment="few"),
-    "max, few steps": energy(lambda s: max(u.energy for u in everything(s)), moment="few"),
-    "max, coherent": energy(lambda s: max(u.coherent for u in everything(s))),
-    "mean, coherent": energy(lambda s: fmean(u.coherent for u in s.hidden)),
-    "readout, relative": energy(lambda s: s.readout.relative),
+    "relative, the very initialisations": energy(lambda s: geometric(u.relative for u in s.hidden), swept=True),
     "readout, coherent": energy(lambda s: s.readout.coherent),
-    "readout, few steps": energy(lambda s: s.readout.energy, moment="few"),
     "readout, momentum": with_momentum(energy(lambda s: s.readout.energy)),
-    "max, momentum": with_momentum(energy(lambda s: max(u.energy for u in everything(s)))),
-    "ramp, twice the loss": blow_up(2.0),
-    "ramp, five times the loss": blow_up(5.0),
     "curvature": newton(lambda s: s.curvature, curvature=True),
     "Gauss-Newton": newton(lambda s: s.gauss_newton, curvature=False),
+    **{
+        f"{name}, {moment}": energy(of, moment=moment)
+        for moment in ("first", "centred", "many", "many centred")
+        for name, of in {
+            "mean": lambda s: fmean(u.energy for u in s.hidden),
+            "relative": lambda s: geometric(u.relative for u in s.hidden),
+            "readout": lambda s: s.readout.energy,
+            "readout relative": lambda s: s.readout.relative,
+            "half readout": halved,
+        }.items()
+    },
 }
 
 

@@ -4,7 +4,6 @@ import math
 
 from benchmarks.transferbench.measured import Measured, Suggestion
 from benchmarks.transferbench.oracle import Curve, Oracle
-from benchmarks.transferbench.ramp import Ramp
 from benchmarks.transferbench.scores import Known
 from benchmarks.transferbench.step import Change, Step
 
@@ -23,11 +22,9 @@ def step(energy: float) -> Step:
 
 
 def measured(size: int, energy: float) -> Measured:
-    steps = {moment: (step(energy),) * 5 for moment in ("first", "centred", "few")}
+    steps = {moment: (step(energy),) * 5 for moment in ("first", "centred", "many", "many centred")}
     suggestions = {name: (Suggestion(0.1, 3.0),) * 3 for name in ("pytorch-lr-finder", "lightning")}
-    rate = 10 * energy**-0.5  # a decade above the best rate
-    ramp = Ramp((rate / 10, rate, 10 * rate), (2.3, 2.0, 20.0), 1.0)
-    return Measured(size, size, size, 0, 64, "sgd", 0.0, steps, (ramp,) * 3, suggestions)
+    return Measured(size, size, size, 0, 64, "sgd", 0.0, steps, suggestions)
 
 
 def known(name: str = "made", slope: float = -1.0, jitter: float = 0.0) -> Known:

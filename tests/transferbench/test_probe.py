@@ -62,3 +62,15 @@ def test_a_centred_step_is_learnt_from_even_odds():
     assert found.slope == pytest.approx(-sum(float(g.square().sum()) for g in gradients), rel=1e-5)
     assert found.loss == pytest.approx(math.log(10), rel=1e-6)
     assert math.isnan(found.curvature), "not asked for"
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_many_batches_are_one_large_batch(optimizer):
+    (first, second), unseen = (digits_batch(8, seed) for seed in (0, 1)), digits_batch(8, 2)
+    whole = tuple(torch.cat(parts) for parts in zip(first, second, strict=True))
+    model = init_(build("mlp?layers=2&width=8", input="1x8x8")[0], first[0], seed=0)
+    probe = Probe(model, first[0], mean_cross_entropy)
+    many, one = (probe.next_step(unseen, optimizer, learnt_from=batches) for batches in ([first, second], [whole]))
+    assert many.readout.energy == pytest.approx(one.readout.energy, rel=1e-4)
+    assert many.slope == pytest.approx(one.slope, rel=1e-4)
+    assert many.loss == pytest.approx(one.loss, rel=1e-5)

@@ -76,7 +76,7 @@ def test_measures_hold_every_moment_and_seed(results):
     found = read_measured(TASKS[0], results)
     assert found is not None
     assert {size: one.depth for size, one in found.items()} == {1: 3, 2: 4, 4: 6}
-    assert all(len(found[4].steps[moment]) == 2 for moment in ("first", "centred", "few"))
+    assert all(len(found[4].steps[moment]) == 2 for moment in ("first", "centred", "many", "many centred"))
     assert len(found[4].steps["first"][0].hidden) == 5
 
 
