@@ -410,3 +410,41 @@ def test_bad_input_gets_one_sentence_and_the_model_stays(build, batches, loss_fn
     assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     assert torch.equal(torch.get_rng_state(), random_state)
+
+
+class Two(nn.Module):
+    """Features, and logits that are made of them."""
+
+    def __init__(self, order: tuple[int, int]) -> None:
+        super().__init__()
+        self.body, self.head, self.order = nn.Linear(4, 8), nn.Linear(8, 3), order
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        features = self.body(x)
+        both = (features, self.head(torch.relu(features)))
+        return tuple(both[place] for place in self.order)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("uses_features", [False, True])
+def test_of_several_outputs_the_readout_is_the_last_that_the_loss_reads(order, uses_features) -> None:
+    x, y = torch.randn(16, 4, generator=torch.Generator().manual_seed(0)), torch.arange(16) % 3
+
+    def loss(output: tuple[Tensor, ...], target: Tensor) -> Tensor:
+        features, logits = (output[order.index(place)] for place in (0, 1))
+        penalty = 1e-3 * features.square().mean() if uses_features else 0.0
+        return nn.functional.cross_entropy(logits, target) + penalty
+
+    torch.manual_seed(0)
+    model = Two(order)
+    alone = nn.Sequential(model.body, nn.ReLU(), model.head)
+    found = update_energy(model, (x, y), loss, "sgd")
+    assert found.units[-1].unit.path == "head"
+    if not uses_features:
+        assert found.readout == pytest.approx(update_energy(alone, (x, y), nn.functional.cross_entropy, "sgd").readout)
+
+
+def test_an_output_that_the_loss_does_not_read_is_no_readout() -> None:
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    found = update_energy(Two((0, 1)), (x, x[:, :1]), lambda output, y: (output[0] - y).square().mean(), "sgd")
+    assert found.units[-1].unit.path == "body"

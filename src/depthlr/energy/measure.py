@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import CallObserver, Recorder, readout_of
+from depthlr.trace.record import CallObserver, Recorder, readouts_of
 from depthlr.trace.run import Arguments, cannot_run, check_runnable, eager, untouched
 from depthlr.trace.unwrap import is_sharded, unwrap
 
@@ -124,11 +124,31 @@ def _backward(
     moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
     if not loss.requires_grad:
         raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
+    readouts = readouts_of(output)
+    if len(readouts) > 1:
+        recorder.close(output, _which_readout(readouts, loss))
     if _has_reentrant_checkpoint(loss):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
     gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
     return recorder.graph, gradients, loss.detach()
+
+
+def _which_readout(readouts: Sequence[Tensor], loss: Tensor) -> int:
+    """Of several outputs the first one that the loss reads and that leads to no other one it reads."""
+
+    def leads(to: Tensor) -> list[bool]:
+        found = torch.autograd.grad(to.abs().sum(), moving, allow_unused=True, retain_graph=True)
+        return [gradient is not None for gradient in found]
+
+    places = [place for place, tensor in enumerate(readouts) if tensor.requires_grad]
+    moving = [readouts[place] for place in places]
+    if not moving:
+        return 0
+    read = [place for place, reads in enumerate(leads(loss)) if reads]
+    behind = {place: leads(moving[place]) for place in read}
+    last = [place for place in read if not any(behind[other][place] for other in read if other != place)]
+    return places[last[0]] if last else 0
 
 
 def _has_reentrant_checkpoint(loss: Tensor) -> bool:
@@ -185,7 +205,7 @@ def _forward(
             raise DepthlrError(
                 f"an operation of the model has no forward-mode derivative in this PyTorch ({detail})."
             ) from error
-        readout = _squares(readout_of(output))
+        readout = _squares(readouts_of(output)[graph.which])
     if any(node.call not in squares for node in states):
         raise DepthlrError(
             "the model did not run the same operations the second time: its control flow is random or depends on the "

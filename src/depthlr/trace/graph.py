@@ -61,6 +61,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=lambda: [Node("input", ())])
     calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
+    which: int = 0  # of the model's floating outputs it is
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

@@ -51,19 +51,22 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(getattr(value, item.name))
 
 
-def readout_of(output: Any) -> Tensor:
-    """The network's output tensor: `logits` by name, else the first floating one that is not a scalar (a loss)."""
+def readouts_of(output: Any) -> list[Tensor]:
+    """What may be the readout: `logits` by name, else the floating tensors, and scalars (losses) only if need be."""
     if isinstance(output, Mapping) and isinstance(output.get("logits"), Tensor):
-        return cast(Tensor, output["logits"])
+        return [cast(Tensor, output["logits"])]
     candidates = [t for t in tensors_in(output) if t.is_floating_point() or t.is_complex()]
-    for tensor in candidates:
-        if tensor.dim() > 0:
-            return tensor
-    if candidates:
-        return candidates[0]
-    raise DepthlrError(
-        f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to measure."
-    )
+    if not candidates:
+        raise DepthlrError(
+            f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to "
+            "measure."
+        )
+    return [tensor for tensor in candidates if tensor.dim() > 0] or candidates
+
+
+def readout_of(output: Any) -> Tensor:
+    """The first of what may be the readout, where nothing is known of the loss."""
+    return readouts_of(output)[0]
 
 
 class Recorder(TorchFunctionMode):
@@ -111,12 +114,11 @@ class Recorder(TorchFunctionMode):
             self._add(Node("input", (ROOT,)), [])
             self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
-    def close(self, output: Any) -> Tensor:
-        """Declare the model's output; returns the readout."""
-        readout = readout_of(output)
-        role, node = self._tags.get(id(readout), (Role.constant, ROOT))
+    def close(self, output: Any, which: int = 0) -> None:
+        """Declare the model's output, and which of what may be its readout is."""
+        role, node = self._tags.get(id(readouts_of(output)[which]), (Role.constant, ROOT))
         self.graph.readout = node if role is Role.signal else ROOT
-        return readout
+        self.graph.which = which
 
     # -- tags ----------------------------------------------------------------------------------------------------
     def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
