@@ -9,7 +9,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -65,8 +64,13 @@ class Probe:
         return Step(hidden, readout, loss, slope, curvature, gauss_newton, middle - start, self._now() - middle)
 
     def _mean_gradients(self, batches: Sequence[Batch], centred: bool) -> tuple[float, dict[str, Tensor]]:
-        losses, found = zip(*(self._gradients(batch, centred) for batch in batches), strict=True)
-        return fmean(losses), {name: torch.stack([g[name] for g in found]).mean(0) for name in found[0]}
+        loss, total = self._gradients(batches[0], centred)
+        for batch in batches[1:]:  # one gradient at a time: of a large model sixteen would not fit
+            more, gradients = self._gradients(batch, centred)
+            loss += more
+            for name, gradient in gradients.items():
+                total[name] += gradient
+        return loss / len(batches), {name: gradient / len(batches) for name, gradient in total.items()}
 
     def _gradients(self, batch: Batch, centred: bool) -> tuple[float, dict[str, Tensor]]:
         leaves = _leaves(self.model)

@@ -165,13 +165,15 @@ CANDIDATES: dict[str, Rule] = {
     "relative, with readout": energy(lambda s: geometric(u.relative for u in everything(s))),
     "relative, coherent": energy(lambda s: geometric(u.coherent / u.mean_square for u in s.hidden)),
     "relative, the very initialisations": energy(lambda s: geometric(u.relative for u in s.hidden), swept=True),
+    "readout relative": energy(lambda s: s.readout.relative),
+    "half readout": energy(halved),
     "readout, coherent": energy(lambda s: s.readout.coherent),
     "readout, momentum": with_momentum(energy(lambda s: s.readout.energy)),
     "curvature": newton(lambda s: s.curvature, curvature=True),
     "Gauss-Newton": newton(lambda s: s.gauss_newton, curvature=False),
     **{
         f"{name}, {moment}": energy(of, moment=moment)
-        for moment in ("first", "centred", "many", "many centred")
+        for moment in ("centred", "many", "many centred")
         for name, of in {
             "mean": lambda s: fmean(u.energy for u in s.hidden),
             "relative": lambda s: geometric(u.relative for u in s.hidden),

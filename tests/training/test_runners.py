@@ -12,7 +12,7 @@ from tests.training.tiny import tiny_task
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.training import Cell, SerialRunner, Training, Workers, train_plainly
+from depthlr.training import Cell, SerialRunner, Training, Workers, engine, train_plainly
 from depthlr.training.captured_optimizer import CapturedMuon
 from depthlr.training.schedule import multipliers
 from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
@@ -152,3 +152,20 @@ def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
     assert isinstance(another(task, model), nn.Linear)
     copyable = nn.Linear(3, 2)
     assert torch.equal(another(task, copyable).weight, copyable.weight)
+
+
+def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -> None:
+    """A smaller one starts anew."""
+    tried = []
+
+    class Opened:
+        lanes = 4
+
+        def __init__(self, task, device, *, most) -> None:
+            tried.append((task, most))
+
+    monkeypatch.setattr(engine, "GraphRunner", Opened)
+    with engine.open_engine(lambda size: size, device="cuda") as open_runner:
+        for size in (3, 6, 2):
+            open_runner(size)
+    assert tried == [(3, engine.MOST_LANES), (6, 4), (2, engine.MOST_LANES)]

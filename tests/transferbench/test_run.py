@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from benchmarks.transferbench import app as command
@@ -88,6 +89,16 @@ def test_the_table_is_rebuilt_alike_and_says_what_is_missing(results):
     assert "No task of dev is missing." in first
     more = (*TASKS, replace(TASKS[0], name="later"))
     assert "Missing from dev: later (oracle)." in comparison(more, "dev", RULES, "relative energy", results)
+
+
+def test_the_committed_page_is_what_the_command_writes(tmp_path):
+    root = Path(__file__).parents[2]
+    committed = (root / "docs" / "transferbench.md").read_text()
+    page = tmp_path / "page.md"
+    page.write_text(committed)
+    options = ["table", "--split", "dev", "--results", str(root / "results" / "transferbench"), "--page", str(page)]
+    assert CliRunner().invoke(command.app, options).exit_code == 0
+    assert page.read_text() == committed
 
 
 def test_the_test_split_stays_hidden(results, monkeypatch, tmp_path):
