@@ -6,26 +6,31 @@ S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, a
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.func import functional_call
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batch import LossFn, batches_of, split
 from depthlr.energy.energy import Energy, UnitEnergy
+from depthlr.energy.gradient import (
+    check_measurable,
+    check_step,
+    gradients_of,
+    leaves_of,
+    loss_of,
+    same_conditions,
+    which_readout,
+)
 from depthlr.energy.step import step_direction
+from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.record import CallObserver, Recorder, readouts_of
-from depthlr.trace.run import Arguments, cannot_run, check_runnable, eager, untouched
-from depthlr.trace.unwrap import is_sharded, unwrap
+from depthlr.trace.run import Arguments, cannot_run, check_runnable
+from depthlr.trace.unwrap import unwrap
 
 
 def update_energy(
@@ -57,36 +62,18 @@ def update_energy(
     measured = []
     for batch in batches_of(batches, limit):
         arguments, target = split(batch, device)
-        with _same_conditions(model, seed):
+        with same_conditions(model, seed):
             graph, gradients, loss = _backward(
                 model, parameters, arguments, target, loss_fn, recurrent=units is not None
             )
         depth = depth_of(graph, units)  # while a GPU still works on the gradient
-        _check_step(loss, gradients)
+        check_step(loss, gradients)
         direction = step_direction(optimizer, parameters, gradients)
         if probe is not None:
             arguments, _ = split(probe, device)
-        with _same_conditions(model, seed):
+        with same_conditions(model, seed):
             measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
     return _average(measured)
-
-
-def check_measurable(model: nn.Module, parameters: dict[str, nn.Parameter]) -> None:
-    """Refuse models on which no step can be taken here."""
-    if is_sharded(model):
-        raise DepthlrError("update energy needs whole weights: measure before wrapping the model in FSDP.")
-    if any(p.is_meta for p in parameters.values()):
-        raise DepthlrError("the model's weights are on the meta device: energies need real ones.")
-    if not any(p.requires_grad for p in parameters.values()):
-        raise DepthlrError("every parameter is frozen, so a step changes nothing.")
-
-
-@contextlib.contextmanager
-def _same_conditions(model: nn.Module, seed: int) -> Iterator[None]:
-    # Forward mode has no formula for the fused attention kernels, and they draw dropout otherwise than the plain one:
-    # both passes use the plain one, so that they see the same network.
-    with eager(), untouched(model, seed), sdpa_kernel(SDPBackend.MATH):
-        yield
 
 
 def _backward(
@@ -99,7 +86,7 @@ def _backward(
     recurrent: bool,
 ) -> tuple[Graph, dict[str, Tensor], Tensor]:
     """The graph of the forward pass, and the gradient of the loss; `.grad` is not touched."""
-    leaves = {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
+    leaves = leaves_of(parameters)
     for integers_are_signal in (False, True):  # as in counting: one-hot tokens and byte images start as integers
         recorder = Recorder(model, leaves, allow_recurrence=recurrent, integers_are_signal=integers_are_signal)
         recorder.feed(arguments)
@@ -114,66 +101,11 @@ def _backward(
                 raise cannot_run(error) from error
         if recorder.graph.readout != ROOT:
             break
-    with torch.enable_grad():
-        try:
-            loss = loss_fn(output, target)
-        except Exception as error:
-            raise DepthlrError(f"loss_fn failed on the model's output ({type(error).__name__}: {error}).") from error
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
-        raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
-    moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
-    if not loss.requires_grad:
-        raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
-    readouts = readouts_of(output)
-    if len(readouts) > 1:
-        recorder.close(output, _which_readout(readouts, loss))
-    if _has_reentrant_checkpoint(loss):
-        raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
-    found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
-    gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
-    return recorder.graph, gradients, loss.detach()
-
-
-def _which_readout(readouts: Sequence[Tensor], loss: Tensor) -> int:
-    """Of several outputs the first one that the loss reads and that leads to no other one it reads."""
-
-    def leads(to: Tensor) -> list[bool]:
-        found = torch.autograd.grad(to.abs().sum(), moving, allow_unused=True, retain_graph=True)
-        return [gradient is not None for gradient in found]
-
-    places = [place for place, tensor in enumerate(readouts) if tensor.requires_grad]
-    moving = [readouts[place] for place in places]
-    if not moving:
-        return 0
-    read = [place for place, reads in enumerate(leads(loss)) if reads]
-    behind = {place: leads(moving[place]) for place in read}
-    last = [place for place in read if not any(behind[other][place] for other in read if other != place)]
-    return places[last[0]] if last else 0
-
-
-def _has_reentrant_checkpoint(loss: Tensor) -> bool:
-    seen, pending = set(), [loss.grad_fn]
-    while pending:
-        node = pending.pop()
-        if node is None or node in seen:
-            continue
-        if node.name() == "CheckpointFunctionBackward":
-            return True
-        seen.add(node)
-        pending.extend(following for following, _ in node.next_functions)
-    return False
-
-
-def _check_step(loss: Tensor, gradients: dict[str, Tensor]) -> None:
-    """Refuse a loss or a gradient that no step can be taken from."""
-    sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values()]
-    value, largest = torch.stack([loss.double(), torch.stack(sizes).max()]).tolist()
-    if not math.isfinite(value):
-        raise DepthlrError(f"the loss is {value} on this batch, so it has no step: check the data and the init.")
-    if not math.isfinite(largest):
-        raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
-    if largest == 0:
-        raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")
+    loss = loss_of(output, target, loss_fn)
+    place = which_readout(output, loss)
+    if place:
+        recorder.close(output, place)
+    return recorder.graph, gradients_of(loss, leaves), loss.detach()
 
 
 def _forward(
@@ -192,19 +124,8 @@ def _forward(
     def observe(call: int, value: Tensor) -> None:
         squares[call] = _squares(value)
 
-    with forward_ad.dual_level(), torch.no_grad():
-        duals = {n: p.detach() for n, p in parameters.items()}
-        for name, change in direction.items():
-            duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
-        observer = CallObserver({node.call: node.name for node in states}, observe)
-        try:
-            with observer:
-                output = functional_call(model, duals, *arguments)
-        except NotImplementedError as error:
-            detail = str(error).splitlines()[0]
-            raise DepthlrError(
-                f"an operation of the model has no forward-mode derivative in this PyTorch ({detail})."
-            ) from error
+    observer = CallObserver({node.call: node.name for node in states}, observe)
+    with moved(model, parameters, direction, arguments, observer) as output:
         readout = _squares(readouts_of(output)[graph.which])
     if any(node.call not in squares for node in states):
         raise DepthlrError(
@@ -217,17 +138,8 @@ def _forward(
 
 def _squares(value: Tensor) -> Tensor:
     """(energy, mean square) of a dual tensor."""
-    primal, tangent = forward_ad.unpack_dual(value)  # type: ignore[no-untyped-call]
-    if tangent is None:
-        tangent = torch.zeros_like(primal)
-    return torch.stack([_mean_square(tangent), _mean_square(primal)])
-
-
-def _mean_square(tensor: Tensor) -> Tensor:
-    # Half precision overflows when squared; complex values count by their modulus.
-    wide = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
-    return wide.square().mean().double()
+    primal, tangent = value_and_change(value)
+    return torch.stack([mean_product(tangent, tangent), mean_product(primal, primal)])
 
 
 def _average(measured: list[Energy]) -> Energy:

@@ -1,0 +1,108 @@
+"""The gradient of a loss at the weights as they are; `.grad` and the model are not touched."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from depthlr.energy.batch import LossFn
+from depthlr.errors import DepthlrError
+from depthlr.trace.record import readouts_of
+from depthlr.trace.run import eager, untouched
+from depthlr.trace.unwrap import is_sharded
+
+
+def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
+    """Refuse models on which no step can be taken here."""
+    if is_sharded(model):
+        raise DepthlrError("update energy needs whole weights: measure before wrapping the model in FSDP.")
+    if any(p.is_meta for p in parameters.values()):
+        raise DepthlrError("the model's weights are on the meta device: energies need real ones.")
+    if not any(p.requires_grad for p in parameters.values()):
+        raise DepthlrError("every parameter is frozen, so a step changes nothing.")
+
+
+@contextlib.contextmanager
+def same_conditions(model: nn.Module, seed: int) -> Iterator[None]:
+    """Every pass that runs inside sees the same network."""
+    # Forward mode has no formula for the fused attention kernels, and they draw dropout otherwise than the plain one:
+    # all passes use the plain one.
+    with eager(), untouched(model, seed), sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+def leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    """The weights as the leaves of a graph of their own."""
+    return {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
+
+
+def loss_of(output: Any, target: Any, loss_fn: LossFn) -> Tensor:
+    """The loss, if it is one that a step can be taken on."""
+    with torch.enable_grad():
+        try:
+            loss = loss_fn(output, target)
+        except Exception as error:
+            raise DepthlrError(f"loss_fn failed on the model's output ({type(error).__name__}: {error}).") from error
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
+    if not loss.requires_grad:
+        raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
+    return loss
+
+
+def which_readout(output: Any, loss: Tensor) -> int:
+    """Of several outputs the first one that the loss reads and that leads to no other one it reads."""
+    readouts = readouts_of(output)
+    places = [place for place, tensor in enumerate(readouts) if tensor.requires_grad]
+    moving = [readouts[place] for place in places]
+    if len(readouts) < 2 or not moving:
+        return 0
+    read = [place for place, reads in enumerate(_leads(loss, moving)) if reads]
+    behind = {place: _leads(moving[place], moving) for place in read}
+    last = [place for place in read if not any(behind[other][place] for other in read if other != place)]
+    return places[last[0]] if last else 0
+
+
+def _leads(to: Tensor, moving: Sequence[Tensor]) -> list[bool]:
+    found = torch.autograd.grad(to.abs().sum(), moving, allow_unused=True, retain_graph=True)
+    return [gradient is not None for gradient in found]
+
+
+def gradients_of(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """By the parameter's name, of those that move the loss."""
+    if _has_reentrant_checkpoint(loss):
+        raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
+    moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
+    found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
+    return {n: g for n, g in zip(moving, found, strict=True) if g is not None}
+
+
+def _has_reentrant_checkpoint(loss: Tensor) -> bool:
+    seen, pending = set(), [loss.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "CheckpointFunctionBackward":
+            return True
+        seen.add(node)
+        pending.extend(following for following, _ in node.next_functions)
+    return False
+
+
+def check_step(loss: Tensor, gradients: Mapping[str, Tensor]) -> None:
+    """Refuse a loss or a gradient that no step can be taken from."""
+    sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values()]
+    value, largest = torch.stack([loss.double(), torch.stack(sizes).max()]).tolist()
+    if not math.isfinite(value):
+        raise DepthlrError(f"the loss is {value} on this batch, so it has no step: check the data and the init.")
+    if not math.isfinite(largest):
+        raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
+    if largest == 0:
+        raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")

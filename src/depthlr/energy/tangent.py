@@ -1,0 +1,60 @@
+"""A forward-mode pass: the model's output and, beside it, the output's change to first order along a step."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call
+
+from depthlr.errors import DepthlrError
+from depthlr.trace.run import Arguments, cannot_run
+
+
+@contextlib.contextmanager
+def moved(
+    model: nn.Module,
+    parameters: Mapping[str, nn.Parameter],
+    direction: Mapping[str, Tensor],
+    arguments: Arguments,
+    observer: contextlib.AbstractContextManager[Any] | None = None,
+) -> Iterator[Any]:
+    """The output whose tangents are d output / d theta . direction; they live as long as this context.
+
+    An `observer` sees the model's own operations alone.
+    """
+    with forward_ad.dual_level(), torch.no_grad():
+        duals = {n: p.detach() for n, p in parameters.items()}
+        for name, change in direction.items():
+            duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
+        try:
+            with observer or contextlib.nullcontext():
+                output = functional_call(model, duals, *arguments)
+        except NotImplementedError as error:
+            detail = str(error).splitlines()[0]
+            raise DepthlrError(
+                f"an operation of the model has no forward-mode derivative in this PyTorch ({detail})."
+            ) from error
+        except DepthlrError:
+            raise
+        except Exception as error:
+            raise cannot_run(error) from error
+        yield output
+
+
+def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:
+    """A dual tensor's parts; what no weight reaches does not change."""
+    primal, tangent = forward_ad.unpack_dual(value)  # type: ignore[no-untyped-call]
+    return primal, torch.zeros_like(primal) if tangent is None else tangent
+
+
+def mean_product(a: Tensor, b: Tensor) -> Tensor:
+    """The mean over coordinates and examples, in double precision."""
+    # Half precision overflows when squared; complex values count by their modulus.
+    wide = [torch.view_as_real(t) if t.is_complex() else t for t in (a, b)]
+    first, second = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in wide)
+    return (first * second).mean().double()
