@@ -97,3 +97,38 @@ def dense_energies(
         )
         energies.append(float(change.square().mean()))
     return energies
+
+
+def dense_persistent_energy(
+    model: nn.Module, batches: list[tuple[Tensor, Tensor]], loss_fn: Any, optimizer: Any, seed: int
+) -> tuple[float, float]:
+    """(mean product, mean of their own mean squares) of two changes, over the readout's mean square.
+
+    A change is (dense Jacobian of the readout on the last batch) times (a real step on one half's mean loss) / rate.
+    """
+    *learnt, (x, _) = batches
+    before = {n: p.detach() for n, p in model.named_parameters()}
+    buffers = {n: b.detach().clone() for n, b in model.named_buffers()}
+
+    def readout(parameters: dict[str, Tensor]) -> Tensor:
+        torch.manual_seed(seed)
+        fresh = {n: b.clone() for n, b in buffers.items()}
+        return functional_call(model, {**parameters, **fresh}, (x,))
+
+    jacobian = jacrev(readout)(before)
+    changes = []
+    for half in (learnt[::2], learnt[1::2]):
+        moved = copy.deepcopy(model)
+        made = optimizer(list(moved.parameters()))
+        optimizers = made if isinstance(made, list) else [made]
+        for inputs, target in half:
+            torch.manual_seed(seed)
+            (loss_fn(moved(inputs), target) / len(half)).backward()
+        for one in optimizers:
+            one.step()
+        rate = optimizers[0].param_groups[0]["lr"]
+        steps = {n: (p.detach() - before[n]) / rate for n, p in moved.named_parameters()}
+        changes.append(sum(torch.tensordot(j, steps[n], dims=steps[n].dim()) for n, j in jacobian.items()))
+    size = readout(before).detach().square().mean()
+    own = sum(change.square().mean() for change in changes) / 2
+    return float((changes[0] * changes[1]).mean() / size), float(own / size)

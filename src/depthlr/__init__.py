@@ -1,6 +1,13 @@
 """Tune a shallow model, get the learning rate of the deep one."""
 
-from depthlr.energy import Energy, EnergyOverSeeds, update_energy, update_energy_over_seeds
+from depthlr.energy import (
+    Energy,
+    EnergyOverSeeds,
+    PersistentEnergy,
+    persistent_energy,
+    update_energy,
+    update_energy_over_seeds,
+)
 from depthlr.errors import DepthlrError
 from depthlr.init import gating_factor, init_
 from depthlr.law import Fit, fit_power_law
@@ -25,6 +32,7 @@ __all__ = [
     "Energy",
     "EnergyOverSeeds",
     "Fit",
+    "PersistentEnergy",
     "SuggestedRate",
     "TransferCheck",
     "check_transfer",
@@ -33,6 +41,7 @@ __all__ = [
     "gating_factor",
     "init_",
     "param_groups",
+    "persistent_energy",
     "suggest_rate",
     "transfer_rate",
     "update_energy",

@@ -16,6 +16,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgb
 from tests.present.made_results import energies_falling, energy_of, made_landscape, results_of
 
+from depthlr.energy import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law import fit_power_law
 from depthlr.present import (
@@ -250,8 +251,10 @@ def test_rules_start_at_the_tuned_rate_of_their_source():
     energies = {depth: energy_of([float(depth) ** 2] * 3, 1.0) for depth in tuned}
     axes = scaling(results, rules=["copy", "law"], source=7, energies=energies)
     lines = by_gid(axes, r"rule-.*")
-    assert set(lines) == {"rule-copy", "rule-law", "rule-measured"}
-    for name, power in (("copy", 0), ("law", -1.5), ("measured", -1)):
+    persistent = {depth: PersistentEnergy(float(depth), float(depth), 1.0, 1.0, 16) for depth in tuned}
+    lines |= by_gid(scaling(results, source=7, energies=persistent), r"rule-.*")
+    assert set(lines) == {"rule-copy", "rule-law", "rule-am-mup", "rule-measured"}
+    for name, power in (("copy", 0), ("law", -1.5), ("am-mup", -1), ("measured", -0.5)):
         wanted = [tuned[7].rate * (depth / 7) ** power for depth in tuned]
         assert lines[f"rule-{name}"].get_ydata() == pytest.approx(wanted)
     with pytest.raises(DepthlrError, match="No rate was tuned at depth 8"):

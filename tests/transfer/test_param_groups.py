@@ -150,7 +150,8 @@ def test_any_torch_optimizer_takes_them(make) -> None:
 def test_carried_and_suggested_rates_are_rates() -> None:
     model = MLP(layers=2, width=4, inputs=4, classes=2)
     carried = transfer_rate(1e-2, 4, 8)
-    suggested = suggest_rate(model, (torch.ones(2, 4), torch.tensor([0, 1])), nn.functional.cross_entropy)
+    batch = (torch.ones(2, 4), torch.tensor([0, 1]))
+    suggested = suggest_rate(model, [batch] * 3, nn.functional.cross_entropy)
     for found in (carried, suggested):
         assert {g["lr"] for g in param_groups(model, found)} == {found.rate}
 

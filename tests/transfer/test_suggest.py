@@ -9,11 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from depthlr import DepthlrError, init_, suggest_rate, update_energy
+from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
+from depthlr.data.random_batches import random_batches
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.suggest import INTERVAL_DECADES
+from depthlr.transfer.suggest import CALIBRATED_DECADES, INTERVAL_DECADES
 
-X, Y = torch.randn(8, 1, 6, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
+PRECISE = [(x.double(), y) for x, y in BATCHES]
+X, Y = BATCHES[0]
 
 
 def resnet(**options) -> nn.Module:
@@ -24,67 +27,67 @@ def scaled(factor: float):
     return lambda output, target: factor * F.cross_entropy(output, target)
 
 
-def rate(model: nn.Module, optimizer="sgd", loss_fn=F.cross_entropy, batches=(X, Y)) -> float:
+def rate(model: nn.Module, optimizer="sgd", loss_fn=F.cross_entropy, batches=BATCHES) -> float:
     return suggest_rate(model, batches, loss_fn, optimizer).rate
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
-def test_the_larger_of_mean_and_readout_energy_is_one(optimizer: str) -> None:
+def test_it_is_a_fixed_multiple_of_the_rate_of_persistent_energy_one(optimizer: str) -> None:
     model = resnet()
-    energy = update_energy(model, (X, Y), F.cross_entropy, optimizer)
-    found = suggest_rate(model, (X, Y), F.cross_entropy, optimizer)
-    assert found.rate**2 * max(energy.mean, energy.readout) == pytest.approx(1)
+    energy = persistent_energy(model, BATCHES, F.cross_entropy, optimizer)
+    found = suggest_rate(model, BATCHES, F.cross_entropy, optimizer)
+    assert found.rate**2 * energy.energy == pytest.approx(10 ** (2 * CALIBRATED_DECADES))
     assert math.log10(found.high / found.rate) == pytest.approx(INTERVAL_DECADES)
     assert found.low * found.high == pytest.approx(found.rate**2)
     assert float(found) == found.rate
-    assert any("not yet calibrated" in note for note in found.notes)
-
-
-def test_either_energy_may_be_the_larger() -> None:
-    learning, fixed = resnet().double(), resnet().double()
-    with torch.no_grad():
-        fixed.head.requires_grad_(False).weight.mul_(0.01)  # units move by its weight, the readout by its square
-    batch = (X.double(), Y)
-    for model, readout_rules in ((learning, True), (fixed, False)):
-        energy = update_energy(model, batch, F.cross_entropy)
-        assert (energy.readout > energy.mean) is readout_rules
-        assert rate(model, batches=batch) == pytest.approx(max(energy.readout, energy.mean) ** -0.5)
+    assert any("provisional" in note for note in found.notes)
 
 
 def test_scaling_the_loss_leaves_adams_rate_and_divides_sgds() -> None:
     model = resnet().double()
-    batch = (X.double(), Y)
 
     def precise(parameters):
         return torch.optim.Adam(parameters, eps=1e-30)
 
-    assert rate(model, precise, scaled(7), batch) == pytest.approx(rate(model, precise, scaled(1), batch), rel=1e-6)
-    assert rate(model, "sgd", scaled(7), batch) == pytest.approx(rate(model, "sgd", scaled(1), batch) / 7, rel=1e-6)
+    for optimizer, factor in ((precise, 1), ("sgd", 7)):
+        once, seven = (rate(model, optimizer, scaled(scale), PRECISE) for scale in (1, 7))
+        assert seven == pytest.approx(once / factor, rel=1e-6)
 
 
-def test_several_batches_give_the_geometric_mean() -> None:
+def test_a_loader_is_read_as_deep_as_the_limit_says() -> None:
     model = resnet()
-    halves = [(X[:4], Y[:4]), (X[4:], Y[4:])]
-    each = [rate(model, batches=half) for half in halves]
-    assert rate(model, batches=halves) == pytest.approx(math.sqrt(each[0] * each[1]))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=4)
-    assert rate(model, batches=loader) == pytest.approx(math.sqrt(each[0] * each[1]))
+    data = torch.utils.data.TensorDataset(*(torch.cat(parts) for parts in zip(*BATCHES, strict=True)))
+    loader = torch.utils.data.DataLoader(data, batch_size=8)
+    assert rate(model, batches=loader) == pytest.approx(rate(model))
+    assert suggest_rate(model, loader, F.cross_entropy, limit=3).rate == pytest.approx(rate(model, batches=BATCHES[:3]))
+
+
+def test_batches_that_agree_on_hardly_anything_are_named() -> None:
+    def inner(output: Tensor, target: Tensor) -> Tensor:
+        return (output * target).mean()
+
+    ways = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    for factor, noisy in ((-0.5, True), (0.0, True), (0.5, False)):  # what the second half learns, of the first's
+        batches = [(X, ways), (X, factor * ways + 1e-6), (X, ways)]
+        found = suggest_rate(resnet(), batches, inner)
+        assert persistent_energy(resnet(), batches, inner).noisy is noisy
+        assert any("agree on hardly anything" in note for note in found.notes) is noisy
+        assert found.rate > 0
 
 
 @pytest.mark.parametrize(
     ("options", "factor"),
     [
-        ({"momentum": 0.9}, 0.1),
-        ({"momentum": 0.9, "nesterov": True}, 0.1),
+        ({"momentum": 0.9}, 1 / 10),
+        ({"momentum": 0.9, "nesterov": True}, 1 / (1.9 * 10)),  # the first step is 1.9 gradients, the long run's 10
         ({"momentum": 0.9, "dampening": 0.9}, 1.0),
-        ({"momentum": 0.5}, 0.5),
+        ({"momentum": 0.5}, 1 / 2),
     ],
 )
-def test_momentum_divides_the_rate_by_what_it_adds_in_the_long_run(options: dict, factor: float) -> None:
+def test_momentum_leads_to_the_middle_between_the_first_step_and_the_long_run(options: dict, factor: float) -> None:
     model = resnet().double()
-    batch = (X.double(), Y)
-    found = suggest_rate(model, batch, F.cross_entropy, lambda p: torch.optim.SGD(p, lr=1e-3, **options))
-    assert found.rate == pytest.approx(factor * rate(model, batches=batch), rel=1e-6)
+    found = suggest_rate(model, PRECISE, F.cross_entropy, lambda p: torch.optim.SGD(p, lr=1e-3, **options))
+    assert found.rate == pytest.approx(math.sqrt(factor) * rate(model, batches=PRECISE), rel=1e-6)
     assert any("momentum" in note for note in found.notes) is (factor < 1)
 
 
@@ -99,8 +102,7 @@ def test_momentum_divides_the_rate_by_what_it_adds_in_the_long_run(options: dict
     ],
 )
 def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, factor, differ) -> None:
-    model, batch = resnet().double(), (X.double(), Y)
-    stem = dict(stem)
+    model, stem = resnet().double(), dict(stem)
     first, *rest = model.parameters()
     first.requires_grad_(not stem.pop("frozen", False))
 
@@ -108,9 +110,9 @@ def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, 
         groups = [{"params": [first], **stem, **options}, {"params": rest, **body, **options}]
         return torch.optim.SGD(groups, lr=1e-3)
 
-    found = suggest_rate(model, batch, F.cross_entropy, optimizer())
-    plain = rate(model, optimizer(momentum=0.0), batches=batch)
-    assert found.rate == pytest.approx(factor * plain, rel=1e-6)
+    found = suggest_rate(model, PRECISE, F.cross_entropy, optimizer())
+    plain = rate(model, optimizer(momentum=0.0), batches=PRECISE)
+    assert found.rate == pytest.approx(math.sqrt(factor) * plain, rel=1e-6)
     assert any("group where it adds most" in note for note in found.notes) is differ
 
 
@@ -125,16 +127,8 @@ def test_the_long_run_of_momentum_is_what_torch_does() -> None:
         assert before - weight.item() == pytest.approx(10.0)
 
 
-def test_a_head_of_zeros_still_gives_a_rate_and_says_so() -> None:
-    model = resnet()
-    nn.init.zeros_(model.head.weight)
-    found = suggest_rate(model, (X, Y), F.cross_entropy)
-    assert found.rate > 0
-    assert any("readout alone" in note for note in found.notes)
-
-
 def test_optimizers_that_were_not_compared_are_named() -> None:
-    found = suggest_rate(resnet(), (X, Y), F.cross_entropy, torch.optim.RMSprop)
+    found = suggest_rate(resnet(), BATCHES, F.cross_entropy, torch.optim.RMSprop)
     assert any("not for RMSprop" in note for note in found.notes)
 
 
@@ -145,8 +139,8 @@ def test_everything_is_left_as_it_was() -> None:
     state = {n: t.clone() for n, t in model.state_dict().items()}
     gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
     random_state, groups = torch.get_rng_state(), [dict(g) for g in optimizer.param_groups]
-    first = suggest_rate(model, (X, Y), F.cross_entropy, optimizer)
-    assert suggest_rate(model, (X, Y), F.cross_entropy, optimizer) == first
+    first = suggest_rate(model, BATCHES, F.cross_entropy, optimizer)
+    assert suggest_rate(model, BATCHES, F.cross_entropy, optimizer) == first
     assert all(torch.equal(t, state[n]) for n, t in model.state_dict().items())
     assert all(torch.equal(p.grad, gradients[n]) for n, p in model.named_parameters())
     assert torch.equal(torch.get_rng_state(), random_state)
@@ -175,30 +169,43 @@ def stepped(model: nn.Module) -> torch.optim.Optimizer:
 STEPPED = resnet()
 
 
+def headless() -> nn.Module:
+    model = resnet()
+    nn.init.zeros_(model.head.weight)
+    return model
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("model", "options", "message"),
     [
-        (lambda: suggest_rate(resnet(), [], F.cross_entropy), "batches is empty"),
-        (lambda: suggest_rate(resnet(), (X * math.nan, Y), F.cross_entropy), "loss is nan"),
-        (lambda: suggest_rate(resnet(), (X, Y), scaled(math.inf)), "loss is inf"),
-        (lambda: suggest_rate(nn.ReLU(), (X, Y), F.cross_entropy), "no parameters"),
-        (lambda: suggest_rate(resnet(), (X, Y), scaled(0.0)), "gradient is zero"),
-        (lambda: suggest_rate(Huge(), (X, Y), lambda out, y: out.mean()), "overflow"),
-        (lambda: suggest_rate(resnet(), (X, Y), F.cross_entropy, "sdg"), "unknown optimizer"),
-        (lambda: suggest_rate(STEPPED, (X, Y), F.cross_entropy, stepped(STEPPED)), "taken steps already"),
-        (
-            lambda: suggest_rate(resnet(), (X, Y), F.cross_entropy, lambda p: torch.optim.SGD(p, momentum=1.0)),
-            "never settles",
-        ),
+        (resnet, {"batches": []}, "batches is empty"),
+        (resnet, {"batches": (X, Y)}, "batches holds 1, .* three or more"),
+        (resnet, {"batches": [(X * math.nan, Y)] * 3}, "loss is nan"),
+        (resnet, {"loss_fn": scaled(math.inf)}, "loss is inf"),
+        (nn.ReLU, {}, "no parameters"),
+        (lambda: "model", {}, "torch.nn.Module"),
+        (resnet, {"loss_fn": scaled(0.0)}, "gradient is zero"),
+        (Huge, {"loss_fn": lambda out, y: out.mean()}, "persistent energy is (inf|nan), .* check the init"),
+        (resnet, {"optimizer": "sdg"}, "unknown optimizer"),
+        (lambda: STEPPED, {"optimizer": stepped(STEPPED)}, "taken steps already"),
+        (resnet, {"optimizer": lambda p: torch.optim.SGD(p, momentum=1.0)}, "never settles"),
     ],
 )
-def test_what_gives_no_rate_gets_one_sentence(call, message: str) -> None:
+def test_what_gives_no_rate_gets_one_sentence(model, options: dict, message: str) -> None:
     with pytest.raises(DepthlrError, match=message) as caught:
-        call()
+        rate(model(), **options)
     assert "\n" not in str(caught.value)
 
 
 def test_it_prints_its_interval_and_its_assumptions() -> None:
-    found = suggest_rate(resnet(), (X, Y), F.cross_entropy)
+    found = suggest_rate(resnet(), BATCHES, F.cross_entropy)
     assert str(found).startswith(f"{found.rate:.3g} (80% {found.low:.3g} to {found.high:.3g})\nnote: ")
     assert found.measure in found._repr_html_()
+
+
+def test_a_head_of_zeros_still_gives_a_rate_and_says_so() -> None:
+    found = suggest_rate(headless(), BATCHES, F.cross_entropy)
+    assert math.isfinite(found.rate)
+    assert found.rate > 0
+    assert any("the readout starts at zero" in note for note in found.notes)
+    assert not any("starts at zero" in note for note in suggest_rate(resnet(), BATCHES, F.cross_entropy).notes)

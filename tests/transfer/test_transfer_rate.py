@@ -8,15 +8,23 @@ import torch.nn.functional as F
 from torch import nn
 
 import depthlr
-from depthlr import DepthlrError, init_, transfer_rate, update_energy
+from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
+from depthlr.data.random_batches import random_batches
+from depthlr.energy import expected, persistent_energy_over_seeds
 from depthlr.law import RULES
 from depthlr.models.resnet import ResNet
+from depthlr.transfer.carry import SEEDS
 
-X, Y = torch.randn(8, 1, 6, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 64, 5, seed=0)
+X, Y = BATCHES[0]
 
 
-def resnet(blocks: int, width: int = 6) -> ResNet:
-    return init_(ResNet(blocks=blocks, width=width, inputs=1, classes=3), X, seed=0)
+def resnet(blocks: int, width: int = 6, seed: int | None = 0) -> ResNet:
+    return init_(ResNet(blocks=blocks, width=width, inputs=1, classes=3), X, seed=seed)
+
+
+def measured(source, target, rate=0.1, batches=BATCHES, loss_fn=F.cross_entropy, optimizer="adam", **options):
+    return transfer_rate(rate, source, target, batches=batches, loss_fn=loss_fn, optimizer=optimizer, **options)
 
 
 @pytest.mark.parametrize(("target", "rate"), [(14, 6.231e-3), (18, 4.274e-3), (22, 3.163e-3), (42, 1.199e-3)])
@@ -41,15 +49,125 @@ def test_rules_invert_and_compose(rule: str) -> None:
     assert there.assumes == RULES[rule].assumes
 
 
-def test_measured_rule_keeps_the_mean_energy() -> None:
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", torch.optim.AdamW])
+def test_measured_rule_keeps_the_persistent_energy(optimizer) -> None:
     source, target = resnet(3), resnet(8)
-    options = {"batches": (X, Y), "loss_fn": F.cross_entropy, "optimizer": "adam"}
-    carried = transfer_rate(0.1, source, target, rule="measured", **options)
+    carried = measured(source, target, optimizer=optimizer)
+    here, there = (persistent_energy(m, BATCHES, F.cross_entropy, optimizer) for m in (source, target))
+    assert carried.rate**2 * there.energy == pytest.approx(0.1**2 * here.energy)
+    assert (carried.rule, carried.source_depth, carried.target_depth) == ("measured", 5, 10)
+    assert "nothing is assumed" in carried.assumes
+
+
+def test_measured_rule_inverts_and_composes() -> None:
+    shallow, middle, deep = resnet(2), resnet(4), resnet(8)
+    there = measured(shallow, deep)
+    assert measured(deep, shallow, there.rate).rate == pytest.approx(0.1)
+    assert measured(middle, deep, measured(shallow, middle).rate).rate == pytest.approx(there.rate)
+    assert measured(shallow, shallow).factor == 1
+
+
+def test_with_batches_the_default_is_to_measure_and_without_them_the_law() -> None:
+    source, target = resnet(2), resnet(4)
+    assert measured(source, target) == measured(source, target, rule="measured")
+    assert transfer_rate(0.1, source, target, X) == transfer_rate(0.1, source, target, X, rule="law")
+    assert measured(source, target, example=X, rule="law") == transfer_rate(0.1, source, target, X)
+
+
+def draw(blocks: int):
+    return lambda: resnet(blocks, seed=None)
+
+
+def test_functions_that_build_models_are_carried_by_the_mean_over_initialisations() -> None:
+    state = torch.get_rng_state()
+    carried = measured(draw(2), draw(5), seeds=3, seed=7)
+    assert torch.equal(torch.get_rng_state(), state)
+    here, there = (
+        expected(persistent_energy_over_seeds(draw(b), range(7, 10), BATCHES, F.cross_entropy, "adam")) for b in (2, 5)
+    )
+    assert carried.rate**2 * there.energy == pytest.approx(0.1**2 * here.energy)
+    assert (carried.source_depth, carried.target_depth) == (4, 7)
+    assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
+
+
+def test_one_initialisation_of_a_function_is_a_model_and_both_may_be_mixed() -> None:
+    torch.manual_seed(7)
+    source = resnet(2, seed=None)
+    assert measured(source, draw(5), seeds=1, seed=7) == measured(draw(2), draw(5), seeds=1, seed=7)
+
+
+def test_mappings_are_batches_too() -> None:
+    class Named(nn.Module):
+        def __init__(self, blocks: int) -> None:
+            super().__init__()
+            self.model = resnet(blocks)
+
+        def forward(self, image, label):
+            logits = self.model(image)
+            return {"loss": F.cross_entropy(logits, label), "logits": logits}
+
+    batches = [{"image": x, "label": y} for x, y in BATCHES]
+    carried = measured(Named(2), Named(4), batches=batches, loss_fn=lambda output, _: output["loss"])
+    assert carried.rate == pytest.approx(measured(resnet(2), resnet(4)).rate)
+
+
+def test_a_loader_is_read_once_and_models_are_left_as_they_were() -> None:
+    source, target = resnet(2), resnet(4)
+    state = {n: t.clone() for n, t in source.state_dict().items()}
+    assert measured(source, target, batches=iter(BATCHES)) == measured(source, target)
+    assert all(torch.equal(t, state[n]) for n, t in source.state_dict().items())
+    assert all(p.grad is None for p in source.parameters())
+
+
+def test_batches_that_agree_on_hardly_anything_are_named() -> None:
+    def inner(output, target):
+        return (output * target).mean()
+
+    ways = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    batches = [(X, ways), (X, -0.5 * ways), (X, ways)]
+    assert any(
+        "agree on hardly anything" in note
+        for note in measured(resnet(2), resnet(4), batches=batches, loss_fn=inner).notes
+    )
+    assert measured(resnet(2), resnet(4), batches=[(X, Y)] * 3).notes == ()
+
+
+class Scattered(nn.Module):
+    """Its readout has a scale of its own in every draw."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        self.model, self.factor = resnet(blocks), float(10 ** torch.randn(()))
+
+    def forward(self, x):
+        return self.factor * self.model(x)
+
+
+def test_initialisations_that_scatter_are_named() -> None:
+    note = "initialisations scatter"
+    scattered = measured(lambda: Scattered(2), lambda: Scattered(4), optimizer="sgd", seeds=4)
+    assert any(note in one for one in scattered.notes)
+    assert not any(note in one for one in measured(lambda: resnet(2), lambda: resnet(4), optimizer="sgd").notes)
+    assert not any(note in one for one in measured(Scattered(2), Scattered(4), optimizer="sgd").notes)
+
+
+def test_am_mup_keeps_the_mean_energy_of_the_first_step() -> None:
+    source, target = resnet(3), resnet(8)
+    carried = measured(source, target, rule="am-mup", batches=(X, Y))
     here, there = (update_energy(m, (X, Y), F.cross_entropy, "adam") for m in (source, target))
+    assert carried.rule == "am-mup"
     assert carried.rate**2 * there.mean == pytest.approx(0.1**2 * here.mean)
-    assert transfer_rate(0.1, here, there, rule="measured").rate == pytest.approx(carried.rate)
-    geometric = transfer_rate(0.1, source, target, rule="measured", aggregate="geometric", **options)
+    assert transfer_rate(0.1, here, there, rule="am-mup").rate == pytest.approx(carried.rate)
+    assert measured(here, target, rule="am-mup", batches=(X, Y)).rate == pytest.approx(carried.rate)
+    geometric = measured(source, target, rule="am-mup", batches=(X, Y), aggregate="geometric")
+    assert geometric.rate**2 * there.aggregate("geometric") == pytest.approx(0.1**2 * here.aggregate("geometric"))
     assert geometric.rate != pytest.approx(carried.rate, rel=1e-3)
+
+
+def test_am_mup_takes_the_median_over_initialisations() -> None:
+    here, there = (update_energy_over_seeds(draw(b), range(3), (X, Y), F.cross_entropy, "adam") for b in (2, 5))
+    carried = transfer_rate(0.1, here, there, rule="am-mup")
+    assert carried.rate == pytest.approx(0.1 * there.rate / here.rate)
 
 
 def test_law_warns_when_widths_differ_and_measured_does_not() -> None:
@@ -60,7 +178,7 @@ def test_law_warns_when_widths_differ_and_measured_does_not() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         transfer_rate(0.1, resnet(3), resnet(6), X)
-        transfer_rate(0.1, source, target, rule="measured", batches=(X, Y), loss_fn=F.cross_entropy)
+        measured(source, target)
 
 
 def test_pathsum_counts_paths_and_needs_models() -> None:
@@ -101,6 +219,16 @@ def test_rules_over_residual_updates_count_those_alone() -> None:
     assert carried.factor == pytest.approx(2**-0.5)
 
 
+BOUND = torch.optim.SGD(nn.Linear(2, 2).parameters())
+ENERGY = update_energy(resnet(2), (X, Y), F.cross_entropy)
+
+
+def headless() -> ResNet:
+    model = resnet(3)
+    nn.init.zeros_(model.head.weight)
+    return model
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -112,26 +240,30 @@ def test_rules_over_residual_updates_count_those_alone() -> None:
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),
-        (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "needs two models"),
-        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="measured"), "batches= and loss_fn="),
         (lambda: transfer_rate(0.1, 4, 6, rule="completep"), "prescribes nothing"),
-        (
-            lambda: transfer_rate(
-                0.1,
-                resnet(2),
-                resnet(3),
-                rule="measured",
-                batches=(X, Y),
-                loss_fn=F.cross_entropy,
-                optimizer=torch.optim.SGD(nn.Linear(2, 2).parameters()),
-            ),
-            "bound to one model",
-        ),
+        (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "choose one of measured, am-mup, copy, law, "),
+        (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "'measured' measures and needs two models, not ints"),
+        (lambda: transfer_rate(0.1, 4, 6, rule="am-mup"), "'am-mup' measures and needs two models, not ints"),
+        (lambda: measured(4, 6), "needs two models, not ints"),
+        (lambda: measured(resnet(2), 6), "needs two models, not ints"),
+        (lambda: measured(ENERGY, ENERGY), "needs two models, not Energys"),
+        (lambda: measured(draw(2), draw(3), rule="am-mup"), "takes models, or energies"),
+        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="measured"), "batches= and loss_fn="),
+        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="am-mup"), "batches= and loss_fn="),
+        (lambda: measured(resnet(2), resnet(3), loss_fn=None), "batches= and loss_fn="),
+        (lambda: measured(resnet(2), resnet(3), batches=(X, Y)), "batches holds 1, .* three or more"),
+        (lambda: measured(resnet(2), resnet(3), rate=0.0), "rate must be"),
+        (lambda: measured(draw(2), draw(3), seeds=0), "number of seeds"),
+        (lambda: measured(draw(2), lambda: "model"), "torch.nn.Module"),
+        (lambda: measured(resnet(2), resnet(3), optimizer=BOUND), "bound to one model"),
+        (lambda: measured(draw(2), draw(3), optimizer=BOUND), "bound to one model"),
+        (lambda: measured(resnet(2), headless(), rule="am-mup", batches=(X, Y)), "moves no unit before the head"),
     ],
 )
 def test_bad_input_gets_one_sentence(call, message: str) -> None:
-    with pytest.raises(DepthlrError, match=message):
+    with pytest.raises(DepthlrError, match=message) as caught:
         call()
+    assert "\n" not in str(caught.value)
 
 
 def test_it_prints_its_rule() -> None:

@@ -45,12 +45,12 @@ def check(
     form = "" if plot is None else picture_form(plot, "--plot")
     models = Models(model, vary, _sizes(sizes))
     tasks = {size: task(str(models.at(size)), data, batch, input=input, own_init=own_init) for size in models.sizes}
-    first = tasks[models.sizes[0]]  # the batch is of the same examples at every size
+    first = tasks[models.sizes[0]]  # batches are of the same examples at every size
 
     def build(size: int) -> nn.Module:
         return tasks[size].build()
 
-    found = check_transfer(build, models.sizes, first.batch, first.loss_fn, optimizer, seeds=seeds)
+    found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
     if plot is not None:
         _draw(found, plot, form)
     if json:
@@ -61,7 +61,7 @@ def check(
         if found.fit is not None:
             print(f"over effective depth: {found.fit}")
         print(found.headline)
-        print_note("law, copy: decades by which the rule's rate from the smallest size misses the energies'")
+        print_note("law, copy: decades by which the rule's rate from the smallest size misses the measured one")
         for note in found.notes:
             print_note(f"note: {note}")
     if found.verdict is Verdict.fail:
@@ -80,7 +80,7 @@ def _draw(found: TransferCheck, path: Path, form: str) -> None:
         raise DepthlrError("--plot draws rates against depth, and every size has the same: leave it out.")
 
     def draw(axes: Axes) -> None:
-        depth_check({row.depth.total: row.energies for row in found.sizes}, axes=axes)
+        depth_check({row.depth.total: row.energies for row in found.sizes}, persistent=found.fit, axes=axes)
         set_title(axes, fill(found.headline, LINE), bold=True)  # of the whole check, where the plot judges its slope
 
     write_picture(draw, path, form)

@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.measure import measured_task
 from depthlr.cli.output import print_note, print_table, rate_text
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.cli.task import Data as DataName
 from depthlr.cli.task import task
 from depthlr.data.sources import load
+from depthlr.energy.persistent import PersistentEnergy, expected, persistent_energy_over_seeds, uncertainty
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.law.fit import fit_power_law
@@ -27,6 +27,7 @@ from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
+from depthlr.transfer.carry import SEEDS, UNSURE
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
 POINTS = 40  # eight a decade, as far apart as the optima of three seeds lie
@@ -77,14 +78,13 @@ def _tell(results: Results, seeds: int) -> None:
         rates = [c.optimum.rate for c in results.curves if c.size == size and c.optimum]
         if rates:
             tuned[size] = geometric(rates)
-    energy = {
-        size: measured_task(task(str(model.at(size)), DataName.digits, 64), max(seeds, 5), "sgd").rate for size in tuned
-    }
+    draws = {size: _draws(str(model.at(size))) for size in tuned}
+    measured = {size: expected(found).rate for size, found in draws.items()}
     first = next(iter(tuned))
     rules: dict[str, Callable[[int, int], float]] = {
         "copy": lambda a, b: tuned[a],
         "law": lambda a, b: transfer(tuned[a], depths[a], depths[b]),
-        "measured": lambda a, b: tuned[a] * energy[b] / energy[a],
+        "measured": lambda a, b: tuned[a] * measured[b] / measured[a],
     }
     rows = [
         (size, depths[size], rate_text(rate), *(rate_text(rules[rule](first, size)) for rule in ("law", "measured")))
@@ -96,13 +96,23 @@ def _tell(results: Results, seeds: int) -> None:
     print_table(columns, rows, title=f"{model.spec}: {cells} runs found what a grid of {whole} would")
     print(f"tuned rates over effective depth: {results.fit('depth')}")
     print(f"tuned rates over {model.vary}: {results.fit('size')}")
-    energies = fit_power_law([depths[s] for s in tuned], [energy[s] for s in tuned])
-    print(f"rates for mean energy 1, no training, over effective depth: {energies}")
+    energies = fit_power_law([depths[s] for s in tuned], [measured[s] for s in tuned])
+    print(f"rates for persistent energy 1, no training, over effective depth: {energies}")
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())
     print(f"median error of carrying a tuned rate to another depth, in decades: {errors}")
+    unsure = max(uncertainty(found) for found in draws.values())
+    if unsure > UNSURE:
+        print_note(
+            f"note: measured rates are known to {unsure:.2f} decades only: so narrow, initialisations differ that much"
+        )
     for note in results.notes:
         print_note(f"note: {note}")
     print()
+
+
+def _draws(spec: str) -> tuple[PersistentEnergy, ...]:
+    given = task(spec, DataName.digits, 64)
+    return persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn)
 
 
 def _error(rule: Callable[[int, int], float], tuned: dict[int, float]) -> float:

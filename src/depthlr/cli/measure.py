@@ -69,4 +69,4 @@ def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
     """Energies of a task's model under several initialisations."""
     if seeds < 1:
         raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
-    return update_energy_over_seeds(given.build, range(seeds), given.batch, given.loss_fn, optimizer)
+    return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)

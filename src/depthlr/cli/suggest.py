@@ -27,7 +27,7 @@ def suggest(
     """Suggest a rate for a model as it is initialised."""
     given = task(model, data, batch, input=input, own_init=own_init)
     torch.manual_seed(seed)
-    found = suggest_rate(given.build(), given.batch, given.loss_fn, optimizer)
+    found = suggest_rate(given.build(), given.batches, given.loss_fn, optimizer)
     if json:
         print_json({"model": model, "optimizer": optimizer, "data": str(data), "batch": batch, **vars(found)})
         return

@@ -1,4 +1,4 @@
-"""A model named on the command line, initialised, with a batch and a loss to measure it on."""
+"""A model named on the command line, initialised, with batches and a loss to measure it on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from depthlr.data.batch import digits_batch
+from depthlr.data.batch import digits_batches
+from depthlr.data.digits import digit_set
+from depthlr.data.random_batches import random_batches
+from depthlr.energy.persistent import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
@@ -22,16 +25,16 @@ from depthlr.trace.run import arguments_of, cannot_run
 class Data(StrEnum):
     """What a model is measured on."""
 
-    random = "random"  # standard normal inputs or uniform ids, random targets
+    random = "random"  # standard normal inputs or random ids, with classes that can be told apart
     digits = "digits"  # the embedded 8x8 digits
 
 
 @dataclass(frozen=True)
 class Task:
-    """`build()` gives the model under the current seed; batch and loss go with it."""
+    """`build()` gives the model under the current seed; batches and loss go with it."""
 
     build: Callable[[], nn.Module]
-    batch: tuple[Any, Tensor]
+    batches: list[tuple[Any, Tensor]]
     loss_fn: Callable[[Any, Tensor], Tensor]
 
 
@@ -42,14 +45,14 @@ def task(spec: str, data: Data, size: int, *, input: str | None = None, own_init
     if data is Data.digits and input is not None:
         raise DepthlrError("--input and --data digits contradict each other: the digits are 1x8x8.")
     if data is Data.digits:
-        images, labels = digits_batch(size, seed)
         model, _ = build(spec, input="1x8x8")
-        inputs: Any = (images,)
-        targets = labels
+        # No more than one shuffle holds, if that is enough: the batch that is seen must not have been learnt from.
+        count = min(LEARNT_FROM + 1, max(3, len(digit_set()) // size))
+        batches: list[tuple[Any, Tensor]] = [((x,), y) for x, y in digits_batches(size, count, seed)]
     else:
         model, example = build(spec, input=input)
-        inputs, targets = _random_batch(model, example, size, seed)
-    plan = None if own_init else init_plan(model, inputs)
+        batches = random_batches(example, _readout_shape(model, example), size, LEARNT_FROM + 1, seed)
+    plan = None if own_init else init_plan(model, batches[0][0])
 
     def built() -> nn.Module:
         fresh, _ = build(spec, input="1x8x8" if data is Data.digits else input)
@@ -57,7 +60,7 @@ def task(spec: str, data: Data, size: int, *, input: str | None = None, own_init
             apply_plan(fresh, plan)
         return fresh
 
-    return Task(built, (inputs, targets), classification_loss)
+    return Task(built, batches, classification_loss)
 
 
 def classification_loss(output: Any, target: Tensor) -> Tensor:
@@ -66,18 +69,9 @@ def classification_loss(output: Any, target: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), target.flatten())
 
 
-def _random_batch(model: nn.Module, example: Any, size: int, seed: int) -> tuple[Any, Tensor]:
-    """Inputs like the example's, `size` of them, and random classes for every prediction the model makes."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def more(tensor: Tensor) -> Tensor:
-        shape = (size, *tensor.shape[1:])
-        if tensor.is_floating_point():
-            return torch.randn(shape, generator=generator, dtype=tensor.dtype)
-        return torch.randint(int(tensor.max()) + 1, shape, generator=generator, dtype=tensor.dtype)
-
-    inputs = torch.utils._pytree.tree_map_only(Tensor, more, example)
-    args, kwargs = arguments_of(inputs)
+def _readout_shape(model: nn.Module, example: Any) -> tuple[int, ...]:
+    """(batch, classes) or (batch, tokens, classes)."""
+    args, kwargs = arguments_of(example)
     training = model.training
     try:
         with torch.no_grad():
@@ -98,4 +92,4 @@ def _random_batch(model: nn.Module, example: Any, size: int, seed: int) -> tuple
             f"the readout has shape {tuple(logits.shape)}: measuring needs class scores along a last dimension; from "
             "Python, update_energy takes any loss."
         )
-    return inputs, torch.randint(logits.shape[-1], logits.shape[:-1], generator=generator)
+    return tuple(logits.shape)

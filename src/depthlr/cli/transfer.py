@@ -15,18 +15,18 @@ from depthlr.errors import DepthlrError
 from depthlr.law.rules import RULES
 from depthlr.models.build import build
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.carry import CarriedRate, transfer_rate
+from depthlr.transfer.carry import MEASURING, SEEDS, CarriedRate, transfer_rate
 
 
 def transfer(
     rate: Annotated[float, typer.Option(help="the rate tuned at the source")],
     source: Annotated[str, typer.Option("--from", help="a model, or an effective depth")],
     target: Annotated[str, typer.Option("--to", help="a model, or an effective depth")],
-    rule: Annotated[str, typer.Option(help=f"measured, {', '.join(RULES)}")] = "law",
+    rule: Annotated[str, typer.Option(help=", ".join((*MEASURING, *RULES)))] = "law",
     optimizer: OptimizerName = "sgd",
     data: DataName = Data.random,
     batch: BatchSize = 64,
-    seeds: Seeds = 5,
+    seeds: Seeds = SEEDS,
     input: Input = None,
     own_init: OwnInit = False,
     json: Json = False,
@@ -34,8 +34,8 @@ def transfer(
     """Carry a rate from one depth to another."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the notes are printed below
-        if rule == "measured":
-            carried = _measured(rate, source, target, optimizer, data, batch, seeds, input, own_init)
+        if rule in MEASURING:
+            carried = _measured(rule, rate, source, target, optimizer, data, batch, seeds, input, own_init)
         else:
             here, there = (_depth(text, input) for text in (source, target))
             carried = transfer_rate(rate, here, there, rule=rule, optimizer=optimizer)
@@ -60,6 +60,7 @@ def _depth(text: str, input: str | None) -> float | Depth:
 
 
 def _measured(
+    rule: str,
     rate: float,
     source: str,
     target: str,
@@ -72,9 +73,12 @@ def _measured(
 ) -> CarriedRate:
     for text in (source, target):
         if text.replace(".", "", 1).isdigit():
-            raise DepthlrError(f"--rule measured compares two models' energies, and {text} is a depth: name models.")
-    energies = []
-    for text in (source, target):
-        given = task(text, data, batch, input=input, own_init=own_init)
-        energies.append(measured_task(given, seeds, optimizer))
-    return transfer_rate(rate, *energies, rule="measured")
+            raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
+    if seeds < 1:
+        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+    here, there = (task(text, data, batch, input=input, own_init=own_init) for text in (source, target))
+    if rule == "am-mup":
+        return transfer_rate(rate, *(measured_task(given, seeds, optimizer) for given in (here, there)), rule=rule)
+    return transfer_rate(
+        rate, here.build, there.build, batches=here.batches, loss_fn=here.loss_fn, optimizer=optimizer, seeds=seeds
+    )

@@ -2,11 +2,11 @@
 
 from functools import cache
 
-import torch
 from torch import Tensor
 
 from depthlr.data.dataset import DataSet
 from depthlr.data.digits import digit_set
+from depthlr.data.order import batch_order
 from depthlr.errors import DepthlrError
 
 
@@ -20,7 +20,12 @@ def digits_batch(size: int, seed: int) -> tuple[Tensor, Tensor]:
 
     float32 (size, 1, 8, 8) and int64 (size,).
     """
+    return digits_batches(size, 1, seed)[0]
+
+
+def digits_batches(size: int, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """The first batches of a shuffle; once through, another begins."""
     data = _digits()
     if not 1 <= size <= len(data):
         raise DepthlrError(f"A batch of {size} digits cannot be drawn: choose a size from 1 to {len(data)}.")
-    return data.batch(torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:size])
+    return [data.batch(indices) for indices in batch_order(len(data), size, count, seed)]

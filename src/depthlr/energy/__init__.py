@@ -1,7 +1,8 @@
-"""Layer 2: an optimizer's step direction, and the update energy it causes."""
+"""Layer 2: an optimizer's step direction, the update energy it causes, and how much of it persists."""
 
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.measure import update_energy
+from depthlr.energy.persistent import PersistentEnergy, expected, persistent_energy, persistent_energy_over_seeds
 from depthlr.energy.seeds import EnergyOverSeeds, Spread, update_energy_over_seeds
 from depthlr.energy.step import OPTIMIZERS, step_direction
 
@@ -9,8 +10,12 @@ __all__ = [
     "OPTIMIZERS",
     "Energy",
     "EnergyOverSeeds",
+    "PersistentEnergy",
     "Spread",
     "UnitEnergy",
+    "expected",
+    "persistent_energy",
+    "persistent_energy_over_seeds",
     "step_direction",
     "update_energy",
     "update_energy_over_seeds",

@@ -27,56 +27,67 @@ from depthlr.present.style import (
     set_title,
 )
 from depthlr.present.verdict import verdict
-from depthlr.transfer.carry import Measured
+from depthlr.transfer.carry import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ASIDE = 1.012  # how far a point stands beside its depth, so that the two intervals do not hide each other
+ASIDE = 1.012  # how far a point stands beside its depth, so that intervals do not hide each other
 LINE = 68  # characters of the verdict that fit above the axes
 
 
 @dataclass(frozen=True)
 class DepthCheck:
-    """How the rates for mean energy 1 and readout energy 1 fall with depth."""
+    """How the rates for energy 1 fall with depth: mean and readout energy, and persistent energy if it was measured."""
 
     mean: Fit
     readout: Fit
+    persistent: Fit | None = None
 
     @property
     def verdict(self) -> str:
-        """What to do with the law, by the mean energy, which is what it is about."""
-        return verdict(self.mean)
+        """What to do with the law, by persistent energy, or by the mean energy, which is what the law is about."""
+        return verdict(self.persistent or self.mean)
+
+    @property
+    def fits(self) -> dict[str, Fit]:
+        """By the energy's name."""
+        named = {"mean energy": self.mean, "readout energy": self.readout}
+        return named if self.persistent is None else {"persistent energy": self.persistent, **named}
 
 
-def check_of(energies: Mapping[float, Measured]) -> DepthCheck:
+def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) -> DepthCheck:
     """Fits to the rates for energy 1 of every seed, by effective depth."""
     if len(energies) < 2:
         raise DepthlrError("A slope needs the energies of models at two depths or more: measure another depth.")
     places = [depth for depth, measured in energies.items() for _ in energies_of(measured)]
     seeds = [energy for measured in energies.values() for energy in energies_of(measured)]
-    fits = []
+    fits: list[Fit] = []
     for name, values in (("unit", [e.mean for e in seeds]), ("readout", [e.readout for e in seeds])):
         if min(values) <= 0:
             raise DepthlrError(f"The step of some model moves no {name}, so no rate gives it energy 1: leave it out.")
         fits.append(fit_power_law(places, [value**-0.5 for value in values]))  # rate^2 S(1) = 1
-    return DepthCheck(*fits)
+    return DepthCheck(fits[0], fits[1], persistent)
 
 
-def depth_check(energies: Mapping[float, Measured], *, axes: Axes | None = None) -> Axes:
-    """Rate for energy 1, in the mean and in the readout, against effective depth, with slopes, the law, the verdict."""
-    found = check_of(energies)
+def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = None, axes: Axes | None = None) -> Axes:
+    """Rates for energy 1 against effective depth, with slopes, the law, the verdict.
+
+    Of mean and readout energy, and of persistent energy where its fit is given (a `TransferCheck` has it).
+    """
+    found = check_of(energies, persistent)
     axes = axes_or_new(axes)
     axes.set(xscale="log", yscale="log")
     depths = sorted(energies)
     reach = np.geomspace(depths[0] / 1.08, depths[-1] * 1.08, 60)
     shown: list[float] = []
-    colours = category_colours(axes, 2)
-    for index, (name, fit) in enumerate((("mean energy", found.mean), ("readout energy", found.readout))):
+    fits = found.fits
+    colours = category_colours(axes, len(fits))
+    for index, (name, fit) in enumerate(fits.items()):
         rates = np.array([fit.predict(depth) for depth in reach])
         points = [10**point.log10_rate for point in fit.points]
         style = {"color": colours[index], "marker": MARKERS[index], "ms": 5.5, "ls": ""}
-        places = [depth * (1 / ASIDE, ASIDE)[index] for depth in depths]
+        places = [depth * ASIDE ** (2 * index - len(fits) + 1) for depth in depths]
         axes.plot(places, points, **style, label=f"{name}: {slope_text(fit)}", gid=name.replace(" ", "-"))  # type: ignore[arg-type]
         for place, point in zip(places, fit.points, strict=True):
             ends = seed_interval(point)
@@ -88,7 +99,7 @@ def depth_check(energies: Mapping[float, Measured], *, axes: Axes | None = None)
         if sides is not None:
             axes.fill_between(reach, *sides, color=colours[index], alpha=0.13, lw=0)
         shown += [*points, rates[0], rates[-1]]
-    law = [found.mean.by_law(depth) for depth in reach]
+    law = [(persistent or found.mean).by_law(depth) for depth in reach]
     axes.plot(reach, law, color=ink(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
     shown += [law[0], law[-1]]
     axes.set(

@@ -19,13 +19,13 @@ from depthlr.present.style import (
     log_axis,
     plain,
 )
-from depthlr.transfer.carry import Measured
+from depthlr.transfer.carry import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def energy_profile(energies: Mapping[float | str, Measured], *, axes: Axes | None = None) -> Axes:
+def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | None = None) -> Axes:
     """Energy of each unit at rate 1, from the input (0) to the readout (1, a star).
 
     Keys are depths, coloured along a scale, or labels, coloured as categories. Lines are medians over seeds, bands
@@ -86,6 +86,6 @@ def middle_half(values: Sequence[float]) -> tuple[float, float]:
     return first, third
 
 
-def energies_of(measured: Measured) -> tuple[Energy, ...]:
+def energies_of(measured: Energies) -> tuple[Energy, ...]:
     """One energy a seed."""
     return (measured,) if isinstance(measured, Energy) else measured.energies

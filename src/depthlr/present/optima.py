@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.rules import carry
 from depthlr.study.results import Over, Results
-from depthlr.transfer.carry import Measured, family_of
+from depthlr.transfer.carry import Energies, family_of
 
 Predict = Callable[[float, float], float]  # the rate at a target depth, from the tuned one at a source depth
 Errors = dict[str, dict[tuple[float, float], float]]  # log10(predicted / tuned) by rule, source and target
@@ -55,10 +56,10 @@ def places_of(results: Results, over: Over) -> Mapping[int, float]:
 def predictions(
     results: Results,
     rules: Sequence[str] = ("copy", "law"),
-    energies: Mapping[float, Measured] | None = None,
+    energies: Mapping[float, Energies | PersistentEnergy] | None = None,
     over: Over = "depth",
 ) -> dict[str, Predict]:
-    """Each rule as a function of two depths; `measured` comes with the energies of the models at those depths."""
+    """Each rule as a function of two depths, and the one that the energies of the models at those depths stand for."""
     tuned = {depth: found.rate for depth, found in optima_by_depth(results, over).items()}
     family = family_of(results.study.training.optimizer)
 
@@ -71,14 +72,15 @@ def predictions(
         if missing:
             raise DepthlrError(f"There is no energy of depth {missing[0]:g}: measure the models of every depth.")
         rates = {depth: energies[depth].rate for depth in tuned}
-        found["measured"] = lambda source, target: tuned[source] * rates[target] / rates[source]
+        rule = "measured" if isinstance(next(iter(energies.values())), PersistentEnergy) else "am-mup"
+        found[rule] = lambda source, target: tuned[source] * rates[target] / rates[source]
     return found
 
 
 def errors_by_rule(
     results: Results,
     rules: Sequence[str] = ("copy", "law"),
-    energies: Mapping[float, Measured] | None = None,
+    energies: Mapping[float, Energies | PersistentEnergy] | None = None,
     over: Over = "depth",
 ) -> Errors:
     """How far each rule misses the tuned rate, in decades, from every depth to every deeper one."""

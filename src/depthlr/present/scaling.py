@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
 from depthlr.law.power import transfer
@@ -30,7 +31,7 @@ from depthlr.present.style import (
     set_title,
 )
 from depthlr.study.results import Over, Results
-from depthlr.transfer.carry import Measured
+from depthlr.transfer.carry import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,12 +47,13 @@ def scaling(
     axes: Axes | None = None,
     rules: Sequence[str] = (),
     source: float | None = None,
-    energies: Mapping[float, Measured] | None = None,
+    energies: Mapping[float, Energies | PersistentEnergy] | None = None,
 ) -> Axes:
     """Tuned rate against depth, with 95 % intervals over seeds, the fit and its band, and the law's -3/2.
 
     `rules` draws what these make of the rate tuned at depth `source` (the shallowest, unless told); `energies` by depth
-    add the rule `measured`. Hollow points lie at the edge of the range of rates and are not fitted.
+    add a rule: persistent ones `measured`, update energies `am-mup`. Hollow points lie at the edge of the range of
+    rates and are not fitted.
     """
     axes = axes_or_new(axes)
     if isinstance(results, Fit) and (rules or energies):
@@ -158,7 +160,7 @@ def _draw_rules(
     over: Over,
     rules: Sequence[str],
     source: float | None,
-    energies: Mapping[float, Measured] | None,
+    energies: Mapping[float, Energies | PersistentEnergy] | None,
     colours: Sequence[str],
 ) -> list[float]:
     depths = list(optima_by_depth(results, over))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -12,24 +13,42 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batch import LossFn
+from depthlr.energy.batch import LossFn, split
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import update_energy
+from depthlr.energy.persistent import (
+    LEARNT_FROM,
+    PersistentEnergy,
+    checked_batches,
+    expected,
+    persistent_energy,
+    persistent_energy_over_seeds,
+    uncertainty,
+)
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.step import OPTIMIZERS, is_factory
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import positive
+from depthlr.law.domain import positive, whole
 from depthlr.law.html import html_table
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, effective_depth
 
+SEEDS = 8  # initialisations, where a function builds the model
 MEASURED = (
-    "The best rate keeps the mean energy of the first step what it was at the source. Both models must be initialised "
-    "as they will be trained; nothing is assumed about how energy depends on depth or width."
+    "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
+    "must be initialised as they will be trained; nothing is assumed about how that depends on depth or width."
 )
-Measured = Energy | EnergyOverSeeds
-Place = int | float | Depth | nn.Module | Measured
+AM_MUP = (
+    "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
+    "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
+)
+UNSURE = 0.15  # decades: what the rule misses by at worst where draws agree
+NOISY = "the batches agree on hardly anything, so the measured rate is a guess: pass more or larger ones."
+MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
+Energies = Energy | EnergyOverSeeds
+Build = Callable[[], nn.Module]
+Place = int | float | Depth | nn.Module | Build | Energies
 
 
 @dataclass(frozen=True)
@@ -63,25 +82,35 @@ def transfer_rate(
     target: Place,
     example: Any = None,
     *,
-    rule: str = "law",
+    rule: str | None = None,
     batches: Any = None,
     loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     family: Family | None = None,
     aggregate: str = "arithmetic",
     seed: int = 0,
+    seeds: int = SEEDS,
 ) -> CarriedRate:
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
 
-    Models need an `example` to be counted. `rule="measured"` compares update energies instead: of two models, with
-    `batches`, `loss_fn` and an `optimizer` factory or name, or energies that were measured before. The other rules are
-    in `depthlr.law.RULES`.
+    With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`): no law is
+    assumed. Pass functions that build them, and the mean over `seeds` initialisations counts, not one draw. Else the
+    law carries the rate, and models need an `example` to be counted. `rule="am-mup"` compares mean update energies
+    (`aggregate`: of which mean), also energies that were measured before; the other rules are in `depthlr.law.RULES`.
     """
     rate = positive(rate, "The rate")
+    rule = rule or ("law" if batches is None else "measured")
+    if rule in MEASURING:
+        places = [_place(place, rule) for place in (source, target)]
+        if any(not isinstance(place, Energies) for place in places):
+            _check_measuring(rule, batches, loss_fn, optimizer)
     if rule == "measured":
-        return _measured(rate, source, target, batches, loss_fn, optimizer, aggregate, seed)
+        given = checked_batches(batches, LEARNT_FROM + 1)  # once, since a loader gives others the next time
+        return _measured(rate, places, given, loss_fn, optimizer, seed, whole(seeds, "The number of seeds", least=1))
+    if rule == "am-mup":
+        return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed)
     if rule not in RULES:
-        raise DepthlrError(f"There is no rule {rule!r}: choose one of measured, {', '.join(RULES)}.")
+        raise DepthlrError(f"There is no rule {rule!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
     chosen = rule_named(rule)
     here, there = _depth(source, example), _depth(target, example)
     alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
@@ -144,33 +173,63 @@ def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _measured(
-    rate: float,
-    source: Place,
-    target: Place,
-    batches: Any,
-    loss_fn: LossFn | None,
-    optimizer: Any,
-    aggregate: str,
-    seed: int,
-) -> CarriedRate:
-    here, there = (_energy(place, batches, loss_fn, optimizer, seed) for place in (source, target))
-    if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
-        raise DepthlrError("the step moves no unit before the head in one of the models: initialise them, by init_.")
-    # Energy is quadratic in the rate: rate'^2 S'(1) = rate^2 S(1).
-    factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
-    return CarriedRate(rate * factor, "measured", len(here.units), len(there.units), factor, MEASURED)
-
-
-def _energy(place: Place, batches: Any, loss_fn: LossFn | None, optimizer: Any, seed: int) -> Measured:
-    if isinstance(place, Energy | EnergyOverSeeds):
+def _place(place: Place, rule: str) -> nn.Module | Build | Energies:
+    if isinstance(place, nn.Module) or (rule == "am-mup" and isinstance(place, Energies)):
         return place
-    if not isinstance(place, nn.Module):
-        raise DepthlrError("The rule 'measured' compares energies and needs two models, not depths.")
+    if callable(place):
+        if rule == "am-mup":
+            raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
+        return place
+    raise DepthlrError(f"The rule {rule!r} measures and needs two models, not {type(place).__name__}s.")
+
+
+def _check_measuring(rule: str, batches: Any, loss_fn: LossFn | None, optimizer: Any) -> None:
     if batches is None or loss_fn is None:
-        raise DepthlrError("The rule 'measured' needs batches= and loss_fn= for the step it measures.")
+        raise DepthlrError(f"The rule {rule!r} needs batches= and loss_fn= for the step it measures.")
     if not is_factory(optimizer):
         raise DepthlrError(
             "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
         )
-    return update_energy(place, batches, loss_fn, optimizer, seed=seed)
+
+
+def _measured(
+    rate: float, places: Sequence[Any], batches: list[Any], loss_fn: Any, optimizer: Any, seed: int, seeds: int
+) -> CarriedRate:
+    draws: list[tuple[PersistentEnergy, ...]] = []
+    depths: list[int] = []
+    for place in places:
+        if isinstance(place, nn.Module):
+            model = place
+            draws.append((persistent_energy(place, batches, loss_fn, optimizer, seed=seed),))
+        else:
+            names = range(seed, seed + seeds)
+            draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
+            with torch.random.fork_rng():
+                model = place()
+        (positional, named), _ = split(batches[0], next(model.parameters()).device)
+        depths.append(effective_depth(model, named or positional).total)
+    here, there = (expected(found) for found in draws)
+    # Energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1).
+    factor = there.rate / here.rate
+    unsure = math.hypot(*map(uncertainty, draws))
+    notes = [NOISY] if here.noisy or there.noisy else []
+    if unsure > UNSURE:
+        notes.append(
+            f"initialisations scatter, as those of deep narrow plain stacks do: the rate is known to {unsure:.2f} "
+            "decades (one standard error); pass more seeds=, a wider model, or take the law."
+        )
+    return CarriedRate(rate * factor, "measured", depths[0], depths[1], factor, MEASURED, tuple(notes))
+
+
+def _am_mup(
+    rate: float, places: Sequence[Any], batches: Any, loss_fn: Any, optimizer: Any, aggregate: str, seed: int
+) -> CarriedRate:
+    here, there = (
+        place if isinstance(place, Energies) else update_energy(place, batches, loss_fn, optimizer, seed=seed)
+        for place in places
+    )
+    if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
+        raise DepthlrError("the step moves no unit before the head in one of the models: initialise them, by init_.")
+    # rate'^2 S'(1) = rate^2 S(1).
+    factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
+    return CarriedRate(rate * factor, "am-mup", len(here.units), len(there.units), factor, AM_MUP)

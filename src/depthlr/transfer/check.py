@@ -1,29 +1,26 @@
-"""Will a rate carry across these sizes? Energies at each, the exponent they imply, and a verdict, without training."""
+"""Will a rate carry across these sizes? A step measured at each, the exponent, and a verdict, without training."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
-from statistics import fmean, stdev
 from typing import Any
 
 import torch
 from torch import nn
 
-from depthlr.energy.batch import LossFn, batches_of, split
-from depthlr.energy.energy import Energy
-from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
+from depthlr.energy.batch import LossFn, split
+from depthlr.energy.persistent import LEARNT_FROM, checked_batches, persistent_energy_over_seeds
+from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
-from depthlr.law.power import transfer
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.transfer.findings import Verdict, findings
-from depthlr.transfer.size_check import TABLE, SizeCheck, uncertainty
+from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against
 
 WIDE_EXPONENT = 1.0  # an interval longer than this cannot tell the law from half a power more or less
 
@@ -65,33 +62,25 @@ def check_transfer(
     optimizer: Any = "sgd",
     *,
     seeds: int = 3,
-    aggregate: str = "arithmetic",
     units: Units = None,
-    limit: int = 4,
+    limit: int = LEARNT_FROM + 1,
 ) -> TransferCheck:
     """Predict how well a rate tuned at the smallest of `sizes` carries to the others, by the law and by copying.
 
     `build(size)` gives a model initialised as it will be trained, drawn anew under each of `seeds` seeds; widths may
-    change with the size. What a rule carries is compared with what the measured energies say (`aggregate` is which mean
-    of the units). The optimizer is a factory or a name; the rest is as in `update_energy`.
+    change with the size. What a rule carries is compared with what `persistent_energy` says, so there must be three
+    `batches` or more. The optimizer is a factory or a name; the rest is as in `update_energy`.
     """
     wanted = _sizes(sizes)
-    given = batches_of(batches, limit)  # once, since a loader gives other batches the next time
-    count = whole(seeds, "The number of seeds", least=1)
-    options = {"units": units, "limit": limit}
-    energies = [
-        update_energy_over_seeds(partial(build, size), range(count), given, loss_fn, optimizer, **options)
-        for size in wanted
-    ]
-    depths = [_depth(build, size, given[0], units) for size in wanted]
-    rates = [
-        [_rate(energy, aggregate, size) for energy in e.energies] for size, e in zip(wanted, energies, strict=True)
-    ]
-    rows = _rows(wanted, depths, energies, rates)
-    fit = None
-    if len({depth.total for depth in depths}) > 1:
-        fit = fit_power_law([d.total for d, seen in zip(depths, rates, strict=True) for _ in seen], list(chain(*rates)))
-    return _judged(rows, fit)
+    given = checked_batches(batches, limit)  # once, since a loader gives other batches the next time
+    draws = range(whole(seeds, "The number of seeds", least=1))
+    rows = []
+    for size in wanted:
+        make = partial(build, size)
+        energies = update_energy_over_seeds(make, draws, given[0], loss_fn, optimizer, units=units)
+        persistent = persistent_energy_over_seeds(make, draws, given, loss_fn, optimizer)
+        rows.append(Measured(size, _depth(build, size, given[0], units), energies, persistent))
+    return judged(rows)
 
 
 def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -110,40 +99,13 @@ def _depth(build: Callable[[int], nn.Module], size: int, batch: Any, units: Unit
     return effective_depth(model, named or positional, units=units)
 
 
-def _rate(energy: Energy, aggregate: str, size: int) -> float:
-    """The rate at which this mean of the energies is 1."""
-    value = energy.aggregate(aggregate)
-    if value <= 0:
-        raise DepthlrError(f"the step moves no unit before the head at size {size}, so there is no rate to compare.")
-    return float(value**-0.5)
-
-
-def _rows(
-    sizes: Sequence[int], depths: Sequence[Depth], energies: Sequence[EnergyOverSeeds], rates: Sequence[list[float]]
-) -> tuple[SizeCheck, ...]:
-    logs = [[math.log10(rate) for rate in seen] for seen in rates]
-    means = [fmean(seen) for seen in logs]
-    sds = [stdev(seen) if len(seen) > 1 else None for seen in logs]
-    rows = []
-    for i, size in enumerate(sizes):
-        copied = means[0] - means[i]
-        rows.append(
-            SizeCheck(
-                size=size,
-                depth=depths[i],
-                energies=energies[i],
-                rate=10 ** means[i],
-                sd=sds[i],
-                law_error=copied + math.log10(transfer(1.0, depths[0].total, depths[i].total)),
-                copy_error=copied,
-                uncertainty=uncertainty(sds[0], sds[i], len(logs[i])) if i else 0.0,
-            )
-        )
-    return tuple(rows)
-
-
-def _judged(rows: tuple[SizeCheck, ...], fit: Fit | None) -> TransferCheck:
+def judged(measured: Sequence[Measured]) -> TransferCheck:
     """The gravest finding is the verdict, the first of its kind the reason; the others are notes."""
+    fit = None
+    if len({row.depth.total for row in measured}) > 1:
+        depths = [row.depth.total for row in measured for _ in row.rates]
+        fit = fit_power_law(depths, list(chain(*(row.rates for row in measured))))
+    rows = tuple(against(measured[0], row) for row in measured)
     found = list(findings(rows, fit))
     for verdict in (Verdict.fail, Verdict.caution):
         reasons = [text for gravity, text in found if gravity is verdict]
@@ -152,9 +114,7 @@ def _judged(rows: tuple[SizeCheck, ...], fit: Fit | None) -> TransferCheck:
     else:
         verdict = Verdict.passed
         reach = max(abs(row.law_error) + row.uncertainty for row in rows)
-        reasons = [
-            f"at every size the law's rate is within {reach:.2f} decades of what the energies say, scatter included."
-        ]
+        reasons = [f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."]
     rest = [text for _, text in found if text != reasons[0]]
     return TransferCheck(verdict, reasons[0], rows, fit, (*rest, *_notes(fit)))
 

@@ -1,11 +1,15 @@
-"""One size of a check: its rate for mean energy 1, and how far from it the rules land."""
+"""One size of a check: the rate that was measured there, and how far from it the rules land."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, stdev
 
+from depthlr.energy.persistent import PersistentEnergy, expected
 from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.law.power import transfer
 from depthlr.trace.depth import Depth
 
 LEVEL = 0.95  # of the errors' intervals
@@ -13,13 +17,45 @@ TABLE = ("size", "depth", "rate for energy 1", "sd", "law", "copy", "±")
 
 
 @dataclass(frozen=True)
-class SizeCheck:
-    """One size: its rate for mean energy 1, and how far off it rules put a rate tuned at the smallest size."""
+class Measured:
+    """What was measured at one size, an entry a seed."""
 
     size: int
     depth: Depth
     energies: EnergyOverSeeds
-    rate: float  # geometric mean over seeds
+    persistent: tuple[PersistentEnergy, ...]
+
+    @cached_property
+    def rate(self) -> float:
+        """Of persistent energy 1."""
+        return expected(self.persistent).rate
+
+    @cached_property
+    def sd(self) -> float | None:
+        """Decades, over seeds; one seed has none."""
+        return stdev(self._decades) if len(self._decades) > 1 else None
+
+    @cached_property
+    def rates(self) -> list[float]:
+        """One a seed, around `rate`: with the seeds' scatter, but not their geometric mean."""
+        middle = fmean(self._decades)
+        return [self.rate * 10 ** (one - middle) for one in self._decades]
+
+    @cached_property
+    def _decades(self) -> list[float]:
+        """log10 of the seeds' own rates."""
+        return [math.log10(one.rate) for one in self.persistent]
+
+
+@dataclass(frozen=True)
+class SizeCheck:
+    """One size: its rate for persistent energy 1, and how far off it rules put a rate tuned at the smallest size."""
+
+    size: int
+    depth: Depth
+    energies: EnergyOverSeeds
+    persistent: tuple[PersistentEnergy, ...]
+    rate: float  # of the expected energy over seeds
     sd: float | None  # decades, over seeds; one seed has none
     law_error: float  # decades; above 0 the law carries too high a rate
     copy_error: float
@@ -31,6 +67,22 @@ class SizeCheck:
         sd = "-" if self.sd is None else f"{self.sd:.2f}"
         errors = (f"{self.law_error:+.2f}", f"{self.copy_error:+.2f}", f"{self.uncertainty:.2f}")
         return f"{self.size}", f"{self.depth.total}", f"{self.rate:.3g}", sd, *errors
+
+
+def against(first: Measured, row: Measured) -> SizeCheck:
+    """A size against the smallest, whose rate is carried."""
+    copied = math.log10(first.rate / row.rate)
+    return SizeCheck(
+        size=row.size,
+        depth=row.depth,
+        energies=row.energies,
+        persistent=row.persistent,
+        rate=row.rate,
+        sd=row.sd,
+        law_error=copied + math.log10(transfer(1.0, first.depth.total, row.depth.total)),
+        copy_error=copied,
+        uncertainty=0.0 if row is first else uncertainty(first.sd, row.sd, len(row.persistent)),
+    )
 
 
 def uncertainty(here: float | None, there: float | None, seeds: int) -> float:

@@ -189,7 +189,7 @@ def _record(row: Mapping[str, Any]) -> Record:
 
 
 def _carried(place: Place, study: Study) -> tuple[Carried, ...]:
-    """Every rule's rate at every target, each with every seed, or none at all."""
+    """A rule's rates are at every target, each with every seed; rules that came later may be missing."""
     file = place.file("carried.csv")
     if not file.is_file():
         return ()
@@ -197,8 +197,9 @@ def _carried(place: Place, study: Study) -> tuple[Carried, ...]:
     for row in read_rows(file, CARRIED):
         found.setdefault((row["rule"], row["size"], row["rate"]), []).append((row["seed"], row["loss"]))
     targets = sorted({size for _, size, _ in found})
+    rules = RULES[: len({rule for rule, _, _ in found})]
     if (
-        [(rule, size) for rule, size, _ in found] != list(product(RULES, targets))
+        [(rule, size) for rule, size, _ in found] != list(product(rules, targets))
         or len(targets) != len(study.model.sizes) - 1
         or any([seed for seed, _ in cells] != [*study.search.seeds] for cells in found.values())
     ):

@@ -19,7 +19,7 @@ from depthlr.recipes.zero_shot import (
     PrintedTransfer,
 )
 
-NAMES = {"copy": "raw", "law": "law", "pathsum": "PathSum", "measured": "measured"}
+NAMES = {"copy": "raw", "law": "law", "pathsum": "PathSum", "am-mup": "AM-μP", "measured": "measured"}
 Rows = Mapping[int, Mapping[str, Carried]]
 
 
@@ -37,11 +37,17 @@ def zero_shot_tables(kept: Kept) -> str:
 def errors(sweep: Sweep) -> dict[str, list[float]]:
     """log10(carried / oracle) by rule, one a target."""
     tuned = tuned_rates(sweep.results)
-    found: dict[str, list[float]] = {rule: [] for rule in RULES}
+    found: dict[str, list[float]] = {rule: [] for rule in shown(sweep)}
     for carried in sweep.carried:
         if carried.size in tuned:
             found[carried.rule].append(math.log10(carried.rate / tuned[carried.size]))
     return found
+
+
+def shown(sweep: Sweep) -> list[str]:
+    """The rules whose rates were trained."""
+    trained = {carried.rule for carried in sweep.carried}
+    return [rule for rule in RULES if rule in trained]
 
 
 def oracle_losses(sweep: Sweep) -> dict[int, list[float]]:
@@ -56,7 +62,7 @@ def oracle_losses(sweep: Sweep) -> dict[int, list[float]]:
 def _medians(sweep: Sweep, rows: Rows) -> str:
     found, best = errors(sweep), oracle_losses(sweep)
     lines = []
-    for rule in RULES:
+    for rule in shown(sweep):
         size_errors = [abs(error) for error in found[rule]]
         paper = PRINTED_MEDIANS.get(rule)
         beaten = None if rule == "copy" else sum(_lower(row, rule) for row in rows.values())
@@ -70,6 +76,7 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
                 NOTHING if beaten is None else f"{beaten} of {len(rows)}",
             ]
         )
+    lines += [[NAMES[rule], NOTHING, NOT_YET, *[NOTHING] * 3] for rule in RULES if rule not in found]
     head = ("rule", "paper, median error", "ours, median error", "largest", "median excess loss", "beats raw on")
     rate_text = rate(tuned_rates(sweep.results).get(_source(sweep)))
     return (
@@ -85,10 +92,10 @@ def _errors(sweep: Sweep, rows: Rows) -> str:
     lines = []
     for size, row in sorted(rows.items()):
         oracle, paper = tuned.get(size), printed.get(size)
-        ours = [decades(abs(math.log10(row[rule].rate / oracle)) if oracle else None) for rule in RULES]
+        ours = [decades(abs(math.log10(row[rule].rate / oracle)) if oracle else None) for rule in shown(sweep)]
         lines.append([str(size), *_paper_rates(paper), rate(oracle), rate(row["law"].rate), *ours])
     head = ("blocks", "paper: oracle", "law", "raw error", "law error", "ours: oracle", "law")
-    return "Rates and errors, decades:\n\n" + table((*head, *(f"{NAMES[rule]} error" for rule in RULES)), lines)
+    return "Rates and errors, decades:\n\n" + table((*head, *(f"{NAMES[rule]} error" for rule in shown(sweep))), lines)
 
 
 def _losses(sweep: Sweep, rows: Rows) -> str:
@@ -98,8 +105,8 @@ def _losses(sweep: Sweep, rows: Rows) -> str:
     for size, row in sorted(rows.items()):
         paper = printed.get(size)
         stated = NOTHING if paper is None else f"{exact(paper.raw_loss)} / {exact(paper.scaled_loss)}"
-        lines.append([str(size), stated, loss(best.get(size, [])), *(loss(row[rule].losses) for rule in RULES)])
-    head = ("blocks", "paper: raw / law", "ours: oracle", *(NAMES[rule] for rule in RULES))
+        lines.append([str(size), stated, loss(best.get(size, [])), *(loss(row[rule].losses) for rule in shown(sweep))])
+    head = ("blocks", "paper: raw / law", "ours: oracle", *(NAMES[rule] for rule in shown(sweep)))
     return "Training loss of the last epoch, mean of the seeds:\n\n" + table(head, lines)
 
 

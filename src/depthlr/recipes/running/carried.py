@@ -6,9 +6,9 @@ Oracles are the sweep's own tuned rates. A carried rate is trained at exactly th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -19,10 +19,10 @@ from depthlr.models.build import build
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.place import Place
 from depthlr.recipes.running.deadline import Deadline
-from depthlr.recipes.running.initial_energy import initial_energies
+from depthlr.recipes.running.initial_energy import initial_energies, initial_persistent_energy
 from depthlr.recipes.running.provenance import device
 from depthlr.recipes.table import damaged, write_table
-from depthlr.study.description import DIGITS
+from depthlr.study.description import DIGITS, Study
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results
 from depthlr.study.store import open_store
@@ -32,7 +32,7 @@ from depthlr.training.cell import Cell
 from depthlr.training.engine import open_engine
 from depthlr.transfer.carry import transfer_rate
 
-RULES = ("copy", "law", "pathsum", "measured")
+RULES = ("copy", "law", "pathsum", "am-mup", "measured")
 ENERGY_SEEDS = range(8)
 PLAN = ("rule", "size", "rate")
 COLUMNS = ("rule", "size", "depth", "seed", "rate", "loss", "diverged", "seconds")
@@ -66,43 +66,59 @@ def tuned_rates(results: Results) -> dict[int, float]:
     return {size: geometric(rates) for size, rates in found.items()}
 
 
-def carried_rates(results: Results, source: int, examples: Examples) -> list[tuple[str, int, float]]:
-    """Rule, target size and rate. The measured rule compares medians over eight initialisations."""
+def carried_rates(
+    results: Results, source: int, examples: Examples, rules: Sequence[str] = RULES
+) -> list[tuple[str, int, float]]:
+    """Rule, target size and rate. The rules that measure do so over eight initialisations."""
     model, tuned = results.study.model, tuned_rates(results)
     if source not in tuned:
         raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")
-    depths = {size: effective_depth(*build(model.at(size), input=examples.input, meta=True)) for size in model.sizes}
-    energies = {size: initial_energies(results.study, size, examples, ENERGY_SEEDS, device()) for size in model.sizes}
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the rules assume stands on the results page
-        for rule in RULES:
-            places: Any = energies if rule == "measured" else depths
-            for size in model.sizes:
-                if size != source:
-                    carried = transfer_rate(
-                        tuned[source],
-                        places[source],
-                        places[size],
-                        rule=rule,
-                        optimizer=results.study.training.optimizer,
-                    )
-                    found.append((rule, size, float(f"{carried.rate:.{DIGITS}g}")))
+        for rule in rules:
+            carried = _carrier(rule, results.study, examples, tuned[source], source)
+            found += [(rule, size, float(f"{carried(size):.{DIGITS}g}")) for size in model.sizes if size != source]
     return found
+
+
+def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: int) -> Callable[[int], float]:
+    """The rate at a target size."""
+    if rule == "measured":
+
+        @cache
+        def best(size: int) -> float:
+            return initial_persistent_energy(study, size, examples, ENERGY_SEEDS, device()).rate
+
+        return lambda size: rate * best(size) / best(source)
+
+    @cache
+    def place(size: int) -> Any:
+        if rule == "am-mup":
+            return initial_energies(study, size, examples, ENERGY_SEEDS, device())
+        return effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+
+    return lambda size: float(
+        transfer_rate(rate, place(source), place(size), rule=rule, optimizer=study.training.optimizer)
+    )
 
 
 def _planned(results: Results, source: int, examples: Examples, work: Place) -> list[tuple[str, int, float]]:
     """The carried rates, worked out once: energies differ in their last digits from one device to the next."""
     file, tuned = work.file("plan.csv"), tuned_rates(results).get(source)
+    plan: list[tuple[str, int, float]] = []
     if file.is_file():
         plan = [(row["rule"], row["size"], row["rate"]) for row in read_rows(file, PLAN)]
         targets = [size for size in results.study.model.sizes if size != source]
-        if [(rule, size) for rule, size, _ in plan] != list(product(RULES, targets)):
+        known = RULES[: len({rule for rule, _, _ in plan})]  # a rule that came later is worked out now
+        if not plan or [(rule, size) for rule, size, _ in plan] != list(product(known, targets)):
             raise damaged(file, "does not hold a rate for every rule and target")
-        if tuned is not None and all(r == float(f"{tuned:.{DIGITS}g}") for rule, _, r in plan if rule == "copy"):
-            return plan
-    plan = carried_rates(results, source, examples)
-    write_table(file, PLAN, [dict(zip(PLAN, row, strict=True)) for row in plan])
+        if tuned is None or any(r != float(f"{tuned:.{DIGITS}g}") for rule, _, r in plan if rule == "copy"):
+            plan = []
+    missing = [rule for rule in RULES if rule not in {known for known, _, _ in plan}]
+    if missing:
+        plan += carried_rates(results, source, examples, missing)
+        write_table(file, PLAN, [dict(zip(PLAN, row, strict=True)) for row in plan])
     return plan
 
 

@@ -1,4 +1,4 @@
-"""Update energies of a study's models at initialisation, on its own data, under several seeds."""
+"""What the first step does to a study's models, on its own data, under several seeds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from depthlr.data.examples import Examples
 from depthlr.energy.measure import update_energy
+from depthlr.energy.persistent import LEARNT_FROM, PersistentEnergy, expected, persistent_energy
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.study.description import Study
 from depthlr.study.task import task_at
@@ -21,3 +22,17 @@ def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequenc
         batch = examples.batch(task.order(seed)[0])
         found.append(update_energy(model.to(device), batch, task.loss_fn, study.training.optimizer))
     return EnergyOverSeeds(tuple(found))
+
+
+def initial_persistent_energy(
+    study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str
+) -> PersistentEnergy:
+    """Each seed draws an initialisation, and the first batches of a cell of that seed."""
+    task = task_at(study, size, examples)
+    model = task.build()
+    found = []
+    for seed in seeds:
+        task.initialise(model.cpu(), seed)
+        batches = [examples.batch(indices) for indices in task.order(seed)[: LEARNT_FROM + 1]]
+        found.append(persistent_energy(model.to(device), batches, task.loss_fn, study.training.optimizer))
+    return expected(found)

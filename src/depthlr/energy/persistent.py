@@ -1,0 +1,189 @@
+"""Persistent energy: how far what batches agree on moves the readout, in units of the readout itself.
+
+Over a run the noise of single batches averages out, while what batches agree on adds up, so that is what bounds the
+rate. Two steps d1 and d2 are learnt from two halves of the batches and seen on a batch that neither has learnt from:
+
+P = <(dz . d1) (dz . d2)> / <z^2>        (at rate 1; dz = d z / d theta of the readout z, means over all coordinates)
+
+The noise of one half is independent of the other's, so the mean of their product has none of it, where the square of
+either (Eq. 4) has all. Relative to <z^2>, since a readout that starts ten times too small allows no larger rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from depthlr.energy.batch import LossFn, batches_of, split
+from depthlr.energy.gradient import (
+    check_measurable,
+    check_step,
+    gradients_of,
+    leaves_of,
+    loss_of,
+    same_conditions,
+    which_readout,
+)
+from depthlr.energy.step import is_factory, step_direction
+from depthlr.energy.tangent import mean_product, moved, value_and_change
+from depthlr.errors import DepthlrError
+from depthlr.trace.record import readouts_of
+from depthlr.trace.run import cannot_run, check_runnable
+from depthlr.trace.unwrap import unwrap
+
+LEARNT_FROM = 16  # batches; fewer leave more noise, though no bias
+LEAST_SHARE = 1 / 8  # of a half's own energy: if batches agree on less, noise hides on how much
+Gradients = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class PersistentEnergy:
+    """Of one initialisation, or the means over several."""
+
+    energy: float  # of the readout, at rate 1, relative to its mean square; noise may take it below 0
+    total: float  # the same of either step by itself, noise and all
+    mean_square: float  # of the readout; where that is 0, energies are relative to 1
+    loss: float
+    batches: int  # learnt from
+
+    @property
+    def noisy(self) -> bool:
+        """Do the halves agree on so little that the energy is a guess?"""
+        return self.energy < LEAST_SHARE * self.total
+
+    @property
+    def rate(self) -> float:
+        """The rate at which it is 1: energy is quadratic in the rate."""
+        energy = max(self.energy, LEAST_SHARE * self.total)
+        if not 0 < energy < float("inf"):
+            raise DepthlrError(
+                f"the persistent energy is {energy:.3g}, so no rate can be read from it: check the init."
+            )
+        return float(energy**-0.5)
+
+
+def persistent_energy(
+    model: nn.Module,
+    batches: Any,
+    loss_fn: LossFn,
+    optimizer: Any = "sgd",
+    *,
+    seed: int = 0,
+    limit: int = LEARNT_FROM + 1,
+) -> PersistentEnergy:
+    """Persistent energy of this very initialisation, for the optimizer's real next step, in about a step a batch.
+
+    `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. The
+    rest is as in `update_energy`. Model, gradients, buffers and random states are left as they were.
+    """
+    model = unwrap(model)
+    check_runnable(model)
+    parameters = dict(model.named_parameters())
+    check_measurable(model, parameters)
+    device = next(iter(parameters.values())).device
+    *learnt, seen = checked_batches(batches, limit)
+    halves: tuple[list[Gradients], list[Gradients]] = ([], [])  # each holds one sum
+    losses = []
+    readout = 0
+    for place, batch in enumerate(learnt):
+        arguments, target = split(batch, device)
+        leaves = leaves_of(parameters)
+        with same_conditions(model, seed):
+            with torch.enable_grad():
+                try:
+                    output = functional_call(model, leaves, *arguments)
+                except Exception as error:
+                    raise cannot_run(error) from error
+            loss = loss_of(output, target, loss_fn)
+            readout = which_readout(output, loss)
+            gradients = gradients_of(loss, leaves)
+        check_step(loss.detach(), gradients)
+        losses.append(float(loss.detach()))
+        _add(halves[place % 2], gradients)
+    inputs, _ = split(seen, device)
+    changes = []
+    for half, count in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
+        mean = {name: total / count for name, total in half[0].items()}
+        direction = step_direction(optimizer, parameters, mean)
+        with same_conditions(model, seed), moved(model, parameters, direction, inputs) as output:
+            value, change = value_and_change(readouts_of(output)[readout])
+            changes.append(change)
+    size, product, *own = (
+        float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
+    )
+    unit = size or 1.0  # a head that starts at zero has no size of its own
+    return PersistentEnergy(product / unit, fmean(own) / unit, size, fmean(losses), len(learnt))
+
+
+def checked_batches(batches: Any, limit: int) -> list[Any]:
+    """Three or more, or a sentence that says why."""
+    found = batches_of(batches, limit)
+    if len(found) < 3:
+        raise DepthlrError(
+            f"batches holds {len(found)}, and telling what batches agree on takes three or more: two to learn from, "
+            f"one to see the step on; {LEARNT_FROM + 1} are a good number."
+        )
+    return found
+
+
+def _add(total: list[Gradients], gradients: Mapping[str, Tensor]) -> None:
+    """Sum in place: of a large model many gradients would not fit."""
+    dense = {name: g.to_dense() if g.is_sparse else g for name, g in gradients.items()}
+    if not total:
+        total.append(dense)
+        return
+    for name, gradient in dense.items():
+        total[0][name] = total[0][name] + gradient if name in total[0] else gradient
+
+
+def persistent_energy_over_seeds(
+    build: Callable[[], nn.Module],
+    seeds: Sequence[int],
+    batches: Any,
+    loss_fn: LossFn,
+    optimizer: Any = "sgd",
+    **options: Any,
+) -> tuple[PersistentEnergy, ...]:
+    """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new."""
+    if not seeds:
+        raise DepthlrError("seeds is empty: name at least one.")
+    if not is_factory(optimizer):
+        raise DepthlrError(
+            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
+        )
+    given = batches_of(batches, options.pop("limit", LEARNT_FROM + 1))  # once: a loader gives others the next time
+    found = []
+    for seed in seeds:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = build()
+        found.append(persistent_energy(model, given, loss_fn, optimizer, **options))
+    return tuple(found)
+
+
+def expected(found: Sequence[PersistentEnergy]) -> PersistentEnergy:
+    """The expectation over initialisations (Eq. 4): arithmetic means.
+
+    In a deep plain stack many initialisations start with a signal that has nearly died out; their energies are tiny,
+    but the rate they train best at is not larger. The arithmetic mean is led by those whose signal lives.
+    """
+    return PersistentEnergy(
+        fmean(one.energy for one in found),
+        fmean(one.total for one in found),
+        fmean(one.mean_square for one in found),
+        fmean(one.loss for one in found),
+        found[0].batches,
+    )
+
+
+def uncertainty(found: Sequence[PersistentEnergy]) -> float:
+    """Standard error of log10 of the rate, in decades, by the draws' scatter; 0 for a single draw, which has none."""
+    decades = [math.log10(one.rate) for one in found]
+    return stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0

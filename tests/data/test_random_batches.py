@@ -1,0 +1,151 @@
+"""Batches to measure on: drawn at random, or of the digits; different ones must agree on something."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from depthlr.data import digits_batch
+from depthlr.data.batch import digits_batches
+from depthlr.data.random_batches import SHARE, random_batches
+from depthlr.errors import DepthlrError
+
+IMAGES = torch.zeros(2, 3, 8, 8)
+TOKENS = torch.arange(50).view(2, 25)
+
+
+def inputs_of(batches: list) -> Tensor:
+    return torch.cat([inputs for inputs, _ in batches])
+
+
+def targets_of(batches: list) -> Tensor:
+    return torch.cat([target for _, target in batches])
+
+
+# -- random -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_images_are_like_the_example_whatever_its_batch_size(dtype: torch.dtype) -> None:
+    batches = random_batches(IMAGES.to(dtype), (2, 10), size=7, count=4, seed=0)
+    assert len(batches) == 4
+    for inputs, target in batches:
+        assert (inputs.shape, inputs.dtype) == ((7, 3, 8, 8), dtype)
+        assert (target.shape, target.dtype) == ((7,), torch.int64)
+
+
+def test_images_are_standard_normal() -> None:
+    classes, size, count = 20, 50, 10
+    x = inputs_of(random_batches(IMAGES, (2, classes), size, count, seed=0)).double()
+    numbers = x[0].numel()
+    # The classes' patterns are shared by their examples, so they set the standard errors.
+    error = math.sqrt(SHARE / (classes * numbers) + (1 - SHARE) / x.numel())
+    assert abs(float(x.mean())) < 4 * error
+    assert abs(float(x.square().mean()) - 1) < 4 * math.sqrt(2) * error
+    assert float((x**4).mean()) == pytest.approx(3, abs=0.2)  # a normal's
+
+
+@pytest.mark.parametrize(("example", "readout"), [(IMAGES, (2, 10)), (TOKENS, (2, 25, 50)), (TOKENS, (2, 10))])
+def test_the_seed_decides_everything(example: Tensor, readout: tuple[int, ...]) -> None:
+    state = torch.get_rng_state()
+    first, again, other = (random_batches(example, readout, 6, 3, seed) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), state)
+    for of in (inputs_of, targets_of):
+        assert torch.equal(of(first), of(again))
+        assert not torch.equal(of(first), of(other))
+    longer = random_batches(example, readout, 6, 5, seed=0)
+    assert torch.equal(inputs_of(longer[:3]), inputs_of(first))
+
+
+@pytest.mark.parametrize(("readout", "shape"), [((2, 4), (40,)), ((2, 9, 4), (40, 9))])
+def test_targets_are_classes_and_all_of_them_occur(readout: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    for _, target in random_batches(IMAGES, readout, 40, 3, seed=0):
+        assert target.shape == shape
+        assert set(target.flatten().tolist()) == {0, 1, 2, 3}
+        assert target.dim() == 1 or (target == target[:, :1]).all()  # an example's class is that of all its places
+
+
+def test_images_of_a_class_are_alike_in_every_batch_and_those_of_two_classes_are_not() -> None:
+    classes = 5
+    batches = random_batches(IMAGES, (2, classes), 200, 2, seed=0)
+    means = [torch.stack([x[y == kind].mean(0).flatten() for kind in range(classes)]) for x, y in batches]
+    correlation = torch.corrcoef(torch.cat(means))[:classes, classes:]
+    assert (correlation.diag() > 0.9).all()
+    assert (correlation - correlation.diag().diag()).abs().max() < 0.4  # 192 numbers: 4 standard errors are 0.29
+    one, two = (x[y == 0][:2] for x, y in batches)
+    shared = torch.corrcoef(torch.cat([one, two]).flatten(1))
+    assert shared[~torch.eye(4, dtype=torch.bool)] == pytest.approx(torch.full((12,), SHARE), abs=0.25)
+
+
+def test_a_classifier_of_one_batch_reads_the_next() -> None:
+    (x, y), (unseen, true) = random_batches(IMAGES, (2, 4), 100, 2, seed=0)
+    means = torch.stack([x[y == kind].mean(0).flatten() for kind in range(4)])
+    assert ((unseen.flatten(1) @ means.T).argmax(1) == true).float().mean() > 0.95
+
+
+def test_tokens_are_those_of_the_example_and_a_scored_ones_target_is_its_own() -> None:
+    batches = random_batches(TOKENS, (2, 25, 60), 30, 3, seed=0)
+    x, y = inputs_of(batches), targets_of(batches)
+    assert (x.shape, x.dtype, y.shape, y.dtype) == ((90, 25), torch.int64, (90, 25), torch.int64)
+    assert set(x.flatten().tolist()) == set(range(50))
+    assert int(y.min()) >= 0
+    assert int(y.max()) < 60
+    for token in range(50):
+        assert len(y[x == token].unique()) == 1
+    assert len(y.unique()) > 20
+
+
+def test_tokens_of_one_class_are_half_its_own_where_the_readout_scores_the_whole() -> None:
+    x, y = (of(random_batches(TOKENS.int(), (2, 3), 100, 2, seed=0)) for of in (inputs_of, targets_of))
+    assert (x.dtype, y.shape) == (torch.int32, (200,))
+    for kind in range(3):
+        mine = x[y == kind]
+        share = (mine == mine.mode(dim=0).values).float().mean()
+        assert float(share) == pytest.approx(SHARE + (1 - SHARE) / 50, abs=0.05)
+
+
+def test_an_example_of_several_tensors_keeps_its_form() -> None:
+    example = {"images": IMAGES, "tokens": (TOKENS, torch.ones(2, 25, dtype=torch.bool)), "flag": True, "none": None}
+    for inputs, target in random_batches(example, (2, 25, 9), 4, 3, seed=0):
+        assert list(inputs) == list(example)
+        assert inputs["images"].shape == (4, 3, 8, 8)
+        tokens, mask = inputs["tokens"]
+        assert (tokens.shape, mask.shape, mask.dtype) == ((4, 25), (4, 25), torch.bool)
+        assert inputs["flag"] is True
+        assert inputs["none"] is None
+        assert target.shape == (4, 25)
+        assert all(len(target[tokens == token].unique()) == 1 for token in tokens.unique())
+
+
+def test_nothing_is_learnt_from_no_batch() -> None:
+    assert random_batches(IMAGES, (2, 10), 4, 0, seed=0) == []
+
+
+# -- digits -------------------------------------------------------------------------------------------------------
+def seen(batches: list) -> list[tuple]:
+    return [tuple(image.flatten().tolist()) for image in inputs_of(batches)]
+
+
+def test_the_first_batch_of_digits_is_the_only_one() -> None:
+    first, *_ = digits_batches(64, 5, seed=3)
+    assert all(torch.equal(a, b) for a, b in zip(first, digits_batch(64, seed=3), strict=True))
+
+
+def test_batches_of_one_shuffle_do_not_overlap_and_then_another_begins() -> None:
+    batches = digits_batches(100, 35, seed=0)  # 17 of 1797 fit into a shuffle
+    assert all(x.shape == (100, 1, 8, 8) and y.shape == (100,) for x, y in batches)
+    shuffles = [seen(batches[:17]), seen(batches[17:34])]
+    repeated = len(seen([digits_batch(1797, 0)])) - len(set(seen([digits_batch(1797, 0)])))  # in the set itself
+    for shuffle in shuffles:
+        assert len(shuffle) - len(set(shuffle)) <= repeated
+    assert shuffles[0][:100] != shuffles[1][:100]
+    assert len(set(shuffles[0]) & set(shuffles[1])) > 1500
+    other = digits_batches(100, 1, seed=1)
+    assert not torch.equal(other[0][0], batches[0][0])
+
+
+def test_digits_that_do_not_fit_are_refused() -> None:
+    for size in (0, 1798):
+        with pytest.raises(DepthlrError, match="from 1 to 1797"):
+            digits_batches(size, 3, seed=0)
