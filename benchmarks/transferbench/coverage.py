@@ -1,20 +1,20 @@
-"""Does the interval around a carried rate hold the optimum? Each task is asked with the errors of all the others."""
+"""Does the interval around a rate hold the optimum? Each task is asked with the errors of all the others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from benchmarks.transferbench.scores import Pair
 from scipy.stats import beta
 
-LEVEL = 0.9
+CARRIED, SUGGESTED = 0.9, 0.8  # what the intervals of carried and of suggested rates claim
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """`share` is over all pairs; `low` and `high` are its 95 % binomial interval."""
+    """`share` is over all errors; `low` and `high` are its 95 % binomial interval."""
 
     share: float
     low: float
@@ -22,24 +22,31 @@ class Coverage:
     width: float  # median half-width of the interval, in decades
 
 
-def coverage(pairs: Sequence[Pair]) -> Coverage | None:
-    """An interval of +- the 90 % quantile of the other tasks' |errors|; None with fewer than two tasks.
+def coverage(errors: Mapping[str, Sequence[float]], comparisons: Mapping[str, int], level: float) -> Coverage | None:
+    """An interval of +- that quantile of the other tasks' |errors|; None with fewer than two tasks.
 
-    The n(n-1) pairs of n sizes hold n-1 independent comparisons, so the binomial interval counts those.
+    `comparisons` says how many errors of a task are independent: the n(n-1) pairs of n sizes hold n-1.
     """
-    tasks = sorted({pair.task for pair in pairs})
-    if len(tasks) < 2:
+    if len(errors) < 2:
         return None
-    hits, widths, comparisons = 0, [], 0
-    for task in tasks:
-        width = float(np.quantile([abs(p.error) for p in pairs if p.task != task], LEVEL))
-        own = [p for p in pairs if p.task == task]
-        hits += sum(abs(p.error) <= width for p in own)
-        comparisons += len({p.target for p in own}) - 1
+    hits, widths = 0, []
+    for task, own in errors.items():
+        others = [abs(error) for other, found in errors.items() if other != task for error in found]
+        width = float(np.quantile(others, level))
+        hits += sum(abs(error) <= width for error in own)
         widths.append(width)
-    share = hits / len(pairs)
-    low, high = binomial_interval(share * comparisons, comparisons)
+    share = hits / sum(map(len, errors.values()))
+    trials = sum(comparisons.values())
+    low, high = binomial_interval(share * trials, trials)
     return Coverage(share, low, high, float(np.median(widths)))
+
+
+def coverage_of_pairs(pairs: Sequence[Pair]) -> Coverage | None:
+    """Of carried rates."""
+    tasks = sorted({pair.task for pair in pairs})
+    errors = {task: [pair.error for pair in pairs if pair.task == task] for task in tasks}
+    targets = {task: {pair.target for pair in pairs if pair.task == task} for task in tasks}
+    return coverage(errors, {task: len(found) - 1 for task, found in targets.items()}, CARRIED)
 
 
 def binomial_interval(hits: float, trials: int) -> tuple[float, float]:

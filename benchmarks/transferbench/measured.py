@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.transferbench.measuring import CHANGES, NUMBERS, TABLES
+from benchmarks.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES
 from benchmarks.transferbench.step import Change, Step
 from benchmarks.transferbench.task import Task
 
+from depthlr.energy.persistent import PersistentEnergy
 from depthlr.law.rules import Family
 from depthlr.recipes.table import read_table
 
@@ -24,8 +25,16 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """The persistent energy of one initialisation, and the time it took."""
+
+    found: PersistentEnergy
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Measured:
-    """One size: its depth, its steps by moment and its suggestions by range test, a seed after the other."""
+    """One size: its depth, and a seed after the other its first steps, persistent energies and range tests."""
 
     size: int
     depth: int
@@ -34,7 +43,8 @@ class Measured:
     width: int
     optimizer: str
     momentum: float
-    steps: Mapping[str, tuple[Step, ...]]
+    steps: tuple[Step, ...]
+    persistent: tuple[Draw, ...]
     suggestions: Mapping[str, tuple[Suggestion, ...]]
 
     @property
@@ -42,44 +52,58 @@ class Measured:
         """As the rules of the literature tell optimizers apart."""
         return "sgd" if self.optimizer in ("sgd", "momentum") else "adam"
 
+    @property
+    def lacks(self) -> list[str]:
+        """What has not been measured yet."""
+        parts = {"persistent energy": self.persistent, "range tests": self.suggestions}
+        return [name for name, found in parts.items() if not found]
+
 
 def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
-    """By size; None where the task has not been measured."""
-    files = {kind: folder / f"{task.name}.{kind}.csv" for kind in TABLES}
-    if not all(file.is_file() for file in files.values()):
-        return None
-    tables = {kind: read_table(file, TABLES[kind]) for kind, file in files.items()}
-    changes: dict[tuple[str, str, str], list[Change]] = {}  # the readout is the last of each
+    """By size; None where not even first steps have been measured."""
+    tables = {kind: _read(folder / f"{task.name}.{kind}.csv", columns) for kind, columns in TABLES.items()}
+    changes: dict[tuple[str, str], list[Change]] = {}  # the readout is the last of each
     for row in tables["units"]:
         change = Change(*(float(row[name]) for name in CHANGES))
-        changes.setdefault((row["size"], row["seed"], row["moment"]), []).append(change)
-    places: dict[int, dict[str, str]] = {}
-    steps: dict[int, dict[str, list[Step]]] = {}
+        changes.setdefault((row["size"], row["seed"]), []).append(change)
+    places: dict[str, dict[str, str]] = {}
+    steps: dict[str, list[Step]] = {}
     for row in tables["measures"]:
-        size = int(row["size"])
-        places[size] = row
-        *hidden, readout = changes[row["size"], row["seed"], row["moment"]]
+        places[row["size"]] = row
+        *hidden, readout = changes[row["size"], row["seed"]]
         step = Step(tuple(hidden), readout, *(float(row[name]) for name in NUMBERS))
-        steps.setdefault(size, {}).setdefault(row["moment"], []).append(step)
-    suggestions: dict[int, dict[str, list[Suggestion]]] = {size: {} for size in steps}
+        steps.setdefault(row["size"], []).append(step)
+    persistent: dict[str, list[Draw]] = {}
+    for row in tables["persistent"]:
+        energy = PersistentEnergy(*(float(row[name]) for name in PERSISTENT), batches=int(row["batches"]))
+        draw = Draw(energy, float(row["seconds"]))
+        persistent.setdefault(row["size"], []).append(draw)
+    suggestions: dict[str, dict[str, list[Suggestion]]] = {}
     for row in tables["ranges"]:
         suggestion = Suggestion(float(row["rate"]) if row["rate"] else None, float(row["seconds"]))
-        suggestions.setdefault(int(row["size"]), {}).setdefault(row["test"], []).append(suggestion)
+        suggestions.setdefault(row["size"], {}).setdefault(row["test"], []).append(suggestion)
     training = task.study.training
-    return {
-        size: Measured(
-            size,
+    found = {
+        int(size): Measured(
+            int(size),
             int(row["depth"]),
             int(row["plain"]),
             int(row["residual"]),
             int(row["width"]),
             training.optimizer,
             training.momentum or 0.0,
-            {moment: tuple(found) for moment, found in steps[size].items()},
-            {test: tuple(found) for test, found in suggestions[size].items()},
+            tuple(steps[size]),
+            tuple(persistent.get(size, ())),
+            {test: tuple(several) for test, several in suggestions.get(size, {}).items()},
         )
         for size, row in places.items()
     }
+    return found or None
+
+
+def _read(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """No rows of a table that has not been written yet."""
+    return read_table(file, columns) if file.is_file() else []
 
 
 def log10(value: float) -> float | None:

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -38,45 +37,22 @@ class Probe:
         self.graph: Graph = trace(model, (inputs,))
         self.depth = depth_of(self.graph)
 
-    def next_step(
-        self,
-        batch: Batch,
-        optimizer: Any,
-        *,
-        learnt_from: Sequence[Batch] | None = None,
-        centred: bool = False,
-        curved: bool = False,
-    ) -> Step:
-        """The optimizer's real next step (an object, a list or a factory), seen on this batch.
-
-        It is learnt from the same batch, or from the mean gradient of others. `centred`, it is learnt as if the readout
-        were zero: what a random readout happens to predict, and has to unlearn in the first steps, does not count.
-        `curved`, the curvature is measured as well.
-        """
-        start = self._now()
-        loss, gradients = self._mean_gradients(learnt_from or [batch], centred)
+    def next_step(self, batch: Batch, optimizer: Any) -> Step:
+        """The optimizer's real next step (an object, a list or a factory), learnt from this batch and seen on it."""
+        start = now(self.model)
+        loss, gradients = self._gradients(batch)
         direction = step_direction(optimizer, dict(self.model.named_parameters()), gradients)
         changes, readout, gauss_newton = self._changes(batch[0], direction)
         slope = _product(gradients, direction)
-        middle = self._now()
-        curvature = self._curvature(batch, direction) if curved else math.nan
+        middle = now(self.model)
+        curvature = self._curvature(batch, direction)
         hidden = tuple(c for c, u in zip(changes, self.depth.units, strict=True) if u.role != "head") or tuple(changes)
-        return Step(hidden, readout, loss, slope, curvature, gauss_newton, middle - start, self._now() - middle)
+        return Step(hidden, readout, loss, slope, curvature, gauss_newton, middle - start, now(self.model) - middle)
 
-    def _mean_gradients(self, batches: Sequence[Batch], centred: bool) -> tuple[float, dict[str, Tensor]]:
-        loss, total = self._gradients(batches[0], centred)
-        for batch in batches[1:]:  # one gradient at a time: of a large model sixteen would not fit
-            more, gradients = self._gradients(batch, centred)
-            loss += more
-            for name, gradient in gradients.items():
-                total[name] += gradient
-        return loss / len(batches), {name: gradient / len(batches) for name, gradient in total.items()}
-
-    def _gradients(self, batch: Batch, centred: bool) -> tuple[float, dict[str, Tensor]]:
+    def _gradients(self, batch: Batch) -> tuple[float, dict[str, Tensor]]:
         leaves = _leaves(self.model)
         with self._conditions():
-            output = functional_call(self.model, leaves, (batch[0],))
-            loss = self.loss_fn(output - output.detach() if centred else output, batch[1])
+            loss = self.loss_fn(functional_call(self.model, leaves, (batch[0],)), batch[1])
             found = torch.autograd.grad(loss, list(leaves.values()))
         return float(loss.detach()), dict(zip(leaves, found, strict=True))
 
@@ -119,10 +95,12 @@ class Probe:
         with eager(), untouched(self.model, 0), sdpa_kernel(SDPBackend.MATH):
             yield
 
-    def _now(self) -> float:
-        if next(self.model.parameters()).is_cuda:
-            torch.cuda.synchronize()
-        return time.perf_counter()
+
+def now(model: nn.Module) -> float:
+    """Seconds of the performance counter, when the model's device has done all it was asked."""
+    if next(model.parameters()).is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _leaves(model: nn.Module) -> dict[str, Tensor]:

@@ -28,7 +28,7 @@ class Step:
     readout: Change
     loss: float
     slope: float  # g.d, below 0 where the step descends
-    curvature: float  # d'Hd; NaN where it was not measured
+    curvature: float  # d'Hd
     gauss_newton: float  # d'Gd: the curvature of the loss in the readout alone
     seconds: float  # for the changes: gradient, direction, forward-mode pass
     curvature_seconds: float  # for d'Hd besides

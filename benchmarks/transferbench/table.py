@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.transferbench.bootstrap import gain
-from benchmarks.transferbench.coverage import LEVEL, coverage
+from benchmarks.transferbench.coverage import CARRIED, SUGGESTED, Coverage, coverage, coverage_of_pairs
 from benchmarks.transferbench.measured import read_measured
 from benchmarks.transferbench.oracle import read_oracle
-from benchmarks.transferbench.rules import Rule, free
+from benchmarks.transferbench.rules import ONE_DRAW, Rule, free
 from benchmarks.transferbench.scores import Known, Pair, by_task, carried, floor, suggested
 from benchmarks.transferbench.task import Split, Task
+from benchmarks.transferbench.verdicts import judgement, sentence
 
 HEAD = (
     "rule",
@@ -53,7 +54,8 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     limit = [pair for one in ordinary for pair in floor(one)]
     rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([*lines, "", *_notes(errors[ours], ordinary, missing, split, ours)]) + "\n"
+    notes = [*_intervals(errors[ours], ours), *_suggestions(rules, ordinary), *_verdicts(ordinary)]
+    return "\n".join([*lines, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
 
 
 def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[str]]:
@@ -66,6 +68,8 @@ def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[s
             missing.append(f"{task.name} (measures)")
         else:
             known[task.name] = Known(task.twin or task.name, oracle, measured)
+            parts = dict.fromkeys(part for one in measured.values() for part in one.lacks)
+            missing += [f"{task.name} ({part})" for part in parts]
     return known, missing
 
 
@@ -110,15 +114,38 @@ def _regrets(pairs: Sequence[Pair]) -> Iterator[str]:
         yield "diverged" if math.isinf(regret) else f"{sign}{100 * regret:.1f} %"
 
 
-def _notes(
-    pairs: Sequence[Pair], known: Sequence[Known], missing: Sequence[str], split: Split, ours: str
-) -> Iterator[str]:
-    held = coverage(pairs)
+def _intervals(pairs: Sequence[Pair], ours: str) -> Iterator[str]:
+    held = coverage_of_pairs(pairs)
     if held is not None:
-        yield (
-            f"Leaving each task out in turn, the {LEVEL:.0%} interval of {ours} (median half-width {held.width:.2f} "
-            f"decades) holds {held.share:.0%} of the optima (95 % binomial interval {held.low:.0%} to {held.high:.0%})."
-        )
+        yield _held(held, CARRIED, f"interval of a rate carried by {ours}")
+
+
+def _suggestions(rules: Mapping[str, Rule], known: Sequence[Known]) -> Iterator[str]:
+    """Of the rates that `suggest_rate` gives."""
+    rule = rules.get(ONE_DRAW)
+    errors = {one.name: list(suggested(rule, one)) for one in known} if rule else {}
+    told = {task: found for task, found in errors.items() if found}
+    held = coverage(told, {task: len(found) for task, found in told.items()}, SUGGESTED)
+    if held is not None:
+        middle = np.median([error for found in told.values() for error in found])
+        text = _held(held, SUGGESTED, f"interval of a rate suggested by {ONE_DRAW}")
+        yield f"{text} Its median error, signed, is {middle:+.2f}."
+
+
+def _held(held: Coverage, level: float, what: str) -> str:
+    return (
+        f"Leaving each task out in turn, the {level:.0%} {what} (median half-width {held.width:.2f} decades) holds "
+        f"{held.share:.0%} of the optima (95 % binomial interval {held.low:.0%} to {held.high:.0%})."
+    )
+
+
+def _verdicts(known: Sequence[Known]) -> Iterator[str]:
+    found = [one for one in map(judgement, known) if one is not None]
+    if found:
+        yield sentence(found)
+
+
+def _left_out(known: Sequence[Known], missing: Sequence[str], split: Split) -> Iterator[str]:
     cut = [f"{one.name} {size}" for one in known for size in one.oracle.curves if size not in one.sizes]
     if cut:
         yield f"Left out, with an optimum at the end of the range or no measures: {', '.join(cut)}."

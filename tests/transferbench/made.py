@@ -2,10 +2,12 @@
 
 import math
 
-from benchmarks.transferbench.measured import Measured, Suggestion
+from benchmarks.transferbench.measured import Draw, Measured, Suggestion
 from benchmarks.transferbench.oracle import Curve, Oracle
 from benchmarks.transferbench.scores import Known
 from benchmarks.transferbench.step import Change, Step
+
+from depthlr.energy.persistent import PersistentEnergy
 
 GRID = tuple(round(-4 + 0.0625 * place, 4) for place in range(81))
 SIZES = (4, 8, 16)
@@ -21,10 +23,12 @@ def step(energy: float) -> Step:
     return Step((change, change), change, 2.3, -1.0, 2.0, 2.0, 0.5, 0.25)
 
 
-def measured(size: int, energy: float) -> Measured:
-    steps = {moment: (step(energy),) * 5 for moment in ("first", "centred", "many", "many centred")}
+def measured(size: int, energy: float, shares: tuple[float, ...] = (0.5, 0.1, 2.4), momentum: float = 0.0) -> Measured:
+    """All energies are the same, but the persistent ones of the draws, which are these shares of it: of mean 1."""
+    persistent = tuple(Draw(PersistentEnergy(share * energy, share * energy, 1.0, 2.3, 16), 0.25) for share in shares)
     suggestions = {name: (Suggestion(0.1, 3.0),) * 3 for name in ("pytorch-lr-finder", "lightning")}
-    return Measured(size, size, size, 0, 64, "sgd", 0.0, steps, suggestions)
+    optimizer = "momentum" if momentum else "sgd"
+    return Measured(size, size, size, 0, 64, optimizer, momentum, (step(energy),) * 5, persistent, suggestions)
 
 
 def known(name: str = "made", slope: float = -1.0, jitter: float = 0.0) -> Known:

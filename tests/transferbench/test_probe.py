@@ -1,7 +1,5 @@
 """A probe's energies are update_energy's, and its slope and curvature those of the loss along the step."""
 
-import math
-
 import pytest
 import torch
 from benchmarks.transferbench.probe import Probe
@@ -34,7 +32,7 @@ def test_slope_and_curvature_are_the_loss_along_the_step():
         return torch.nn.functional.cross_entropy(logits, target)
 
     probe = Probe(model, batch[0], loss_fn)
-    found = probe.next_step(batch, "sgd", curved=True)
+    found = probe.next_step(batch, "sgd")
     parameters = dict(model.named_parameters())
     found_gradients = torch.autograd.grad(loss_fn(model(batch[0]), batch[1]), [*parameters.values()])
     gradients = dict(zip(parameters, found_gradients, strict=True))
@@ -49,28 +47,3 @@ def test_slope_and_curvature_are_the_loss_along_the_step():
     assert found.slope == pytest.approx((loss(h) - loss(-h)) / (2 * h), rel=1e-4)
     assert found.curvature == pytest.approx((loss(h) - 2 * loss(0) + loss(-h)) / h**2, rel=1e-3)
     assert found.gauss_newton > 0
-
-
-def test_a_centred_step_is_learnt_from_even_odds():
-    """SGD's slope is -|g|^2, here of the gradient that pulls from 1/C towards the labels, whatever is predicted."""
-    inputs, target = digits_batch(16, 0)
-    model = init_(build("mlp?layers=2&width=8", input="1x8x8")[0], inputs, seed=0)
-    parameters = list(model.parameters())
-    pull = torch.full((16, 10), 0.1) - torch.nn.functional.one_hot(target, 10)
-    gradients = torch.autograd.grad((pull * model(inputs)).sum() / 16, parameters)
-    found = Probe(model, inputs, mean_cross_entropy).next_step((inputs, target), "sgd", centred=True)
-    assert found.slope == pytest.approx(-sum(float(g.square().sum()) for g in gradients), rel=1e-5)
-    assert found.loss == pytest.approx(math.log(10), rel=1e-6)
-    assert math.isnan(found.curvature), "not asked for"
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_many_batches_are_one_large_batch(optimizer):
-    (first, second), unseen = (digits_batch(8, seed) for seed in (0, 1)), digits_batch(8, 2)
-    whole = tuple(torch.cat(parts) for parts in zip(first, second, strict=True))
-    model = init_(build("mlp?layers=2&width=8", input="1x8x8")[0], first[0], seed=0)
-    probe = Probe(model, first[0], mean_cross_entropy)
-    many, one = (probe.next_step(unseen, optimizer, learnt_from=batches) for batches in ([first, second], [whole]))
-    assert many.readout.energy == pytest.approx(one.readout.energy, rel=1e-4)
-    assert many.slope == pytest.approx(one.slope, rel=1e-4)
-    assert many.loss == pytest.approx(one.loss, rel=1e-5)

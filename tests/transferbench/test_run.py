@@ -1,14 +1,16 @@
 """Oracles, measures and table on tiny tasks: resumable, rebuilt alike, and blind to the test split unless asked."""
 
 import json
-from dataclasses import replace
+import shutil
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 from benchmarks.transferbench import app as command
 from benchmarks.transferbench import measuring
 from benchmarks.transferbench.measured import read_measured
-from benchmarks.transferbench.measuring import measure_task
+from benchmarks.transferbench.measuring import PARTS, measure_task
+from benchmarks.transferbench.models import Models
 from benchmarks.transferbench.oracle import read_oracle
 from benchmarks.transferbench.page import put
 from benchmarks.transferbench.rules import RULES
@@ -17,6 +19,7 @@ from benchmarks.transferbench.table import comparison
 from tests.transferbench.tiny import tiny_task
 from typer.testing import CliRunner
 
+from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline
 
@@ -73,12 +76,65 @@ def test_a_finished_task_is_not_run_again(results):
     assert (results / "plain.csv").read_bytes() == before
 
 
-def test_measures_hold_every_moment_and_seed(results):
+def test_measures_hold_every_size_and_seed(results):
     found = read_measured(TASKS[0], results)
     assert found is not None
     assert {size: one.depth for size, one in found.items()} == {1: 3, 2: 4, 4: 6}
-    assert all(len(found[4].steps[moment]) == 2 for moment in ("first", "centred", "many", "many centred"))
-    assert len(found[4].steps["first"][0].hidden) == 5
+    assert all(len(one.steps) == len(one.persistent) == 2 and not one.lacks for one in found.values())
+    assert len(found[4].steps[0].hidden) == 5
+    assert json.loads((results / "plain.persistent.json").read_text())["sizes"] == [1, 2, 4]
+
+
+def test_persistent_energies_are_those_of_the_library(results):
+    models = Models(TASKS[1], 2, TASKS[1].examples(results))
+    found = read_measured(TASKS[1], results)[2].persistent
+    for seed, draw in enumerate(found):
+        batches = models.batches(seed, LEARNT_FROM + 1)
+        true = persistent_energy(models.fresh(seed), batches, models.loss_fn, "adam")
+        assert astuple(draw.found) == pytest.approx(astuple(true), rel=1e-4)
+
+
+def test_measuring_goes_on_with_what_is_missing_alone(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "SEEDS", range(2))
+    for file in results.glob("plain.*"):
+        shutil.copy(file, tmp_path)
+    lost, cut = tmp_path / "plain.persistent.csv", tmp_path / "plain.units.csv"
+    lost.unlink()
+    cut.write_text("".join(line for line in cut.read_text().splitlines(True) if not line.startswith("4,")))
+    ran = []
+
+    def spied(kinds):
+        return lambda models: ran.append((models.size, kinds[-1])) or PARTS[kinds](models)
+
+    monkeypatch.setattr(measuring, "PARTS", {kinds: spied(kinds) for kinds in PARTS})
+    assert measure_task(TASKS[0], data=tmp_path, out=tmp_path, until=Deadline())
+    assert ran == [(1, "persistent"), (2, "persistent"), (4, "measures"), (4, "persistent")]
+    before, after = (read_measured(TASKS[0], folder) for folder in (results, tmp_path))
+    assert [draw.found for draw in after[4].persistent] == [draw.found for draw in before[4].persistent]
+    assert [step.readout for step in after[4].steps] == [step.readout for step in before[4].steps]
+
+
+def test_a_rule_stays_silent_on_a_task_that_lacks_its_measures(results, tmp_path):
+    for file in results.glob("*.*"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "plain.persistent.csv").unlink()
+    (tmp_path / "adaptive.ranges.csv").unlink()
+    text = comparison(TASKS, "dev", RULES, "persistent energy", tmp_path)
+    assert "| copy | 2 | 12 |" in text
+    assert "| **persistent energy** | 1 |" in text
+    assert "| range test (Lightning) | 1 |" in text
+    assert "Missing from dev: plain (persistent energy), adaptive (range tests)." in text
+
+
+def test_every_measurement_starts_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "SEEDS", range(2))
+    task = tiny_task("normed", spec="resnet?width=4&batch_norm=true")
+    models = Models(task, 1, task.examples(tmp_path))
+    before = {name: value.clone() for name, value in models.fresh(1).state_dict().items()}
+    for part in PARTS.values():
+        part(models)
+        after = models.fresh(1).state_dict()
+        assert all(after[name].equal(value) for name, value in before.items())
 
 
 def test_the_table_is_rebuilt_alike_and_says_what_is_missing(results):

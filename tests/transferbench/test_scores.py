@@ -5,19 +5,22 @@ import math
 import numpy as np
 import pytest
 from benchmarks.transferbench.bootstrap import gain
-from benchmarks.transferbench.coverage import binomial_interval, coverage
+from benchmarks.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs
 from benchmarks.transferbench.oracle import Curve
 from benchmarks.transferbench.rules import CANDIDATES, RULES, Rule, factor
 from benchmarks.transferbench.scores import Pair, by_task, carried, floor, suggested
 from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
+from depthlr.transfer.suggest import CALIBRATED_DECADES
 
-def test_an_exact_rule_errs_by_nothing_and_regrets_nothing():
-    pairs = list(carried(RULES["mean energy"], known()))
+
+@pytest.mark.parametrize(("name", "offset"), [("mean energy", 0.0), ("persistent energy", CALIBRATED_DECADES)])
+def test_an_exact_rule_errs_by_nothing_and_regrets_nothing(name, offset):
+    pairs = list(carried(RULES[name], known()))
     assert len(pairs) == len(SIZES) * (len(SIZES) - 1)
     assert max(abs(pair.error) for pair in pairs) < 1e-12
     assert max(pair.regret for pair in pairs) == pytest.approx(0, abs=1e-6)
-    assert max(map(abs, suggested(RULES["mean energy"], known()))) < 1e-12
+    assert list(suggested(RULES[name], known())) == pytest.approx([offset] * len(SIZES), abs=1e-12)
 
 
 def test_copying_errs_by_the_oracles_own_change():
@@ -39,6 +42,28 @@ def test_rules_answer_each_other(name):
     forth, back = factor(rule, here, there), factor(rule, there, here)
     assert (forth is None and back is None) or forth == pytest.approx(-back)
     assert factor(rule, here, here) in (None, 0.0)
+
+
+def test_persistent_energy_takes_the_arithmetic_mean_over_draws():
+    made = measured(4, 100.0, shares=(4.0, 0.01, -0.01, 0.0))
+    assert RULES["persistent energy"].level(made) == pytest.approx(CALIBRATED_DECADES - 1)
+    assert RULES["persistent energy"].cost(made) == 1.0
+    assert RULES["persistent energy, one draw"].level(made) == pytest.approx(CALIBRATED_DECADES - 1 - math.log10(2))
+    assert RULES["persistent energy, one draw"].cost(made) == 0.25
+
+
+@pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw"])
+def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(name):
+    plain, heavy = ([measured(size, 10.0 * size, momentum=momentum) for size in (4, 16)] for momentum in (0.0, 0.9))
+    rule = RULES[name]
+    assert [rule.level(one) for one in heavy] == pytest.approx([rule.level(one) - 0.5 for one in plain])
+    assert factor(rule, *heavy) == pytest.approx(factor(rule, *plain))
+
+
+@pytest.mark.parametrize("shares", [(), (0.0, 0.0)])
+def test_no_persistent_energy_above_zero_says_nothing(shares):
+    assert RULES["persistent energy"].level(measured(4, 1.0, shares)) is None
+    assert RULES["persistent energy, one draw"].level(measured(4, 1.0, shares)) is None
 
 
 def test_a_rule_without_source_is_judged_by_its_suggestion():
@@ -63,6 +88,36 @@ def test_regret_says_when_it_is_a_bound_and_when_a_run_diverged():
     assert curve.regret(2.0) == (math.inf, False)
 
 
+BOUNDS = 1e-5, 1e2
+
+
+@pytest.mark.parametrize("best", [-2.0, -1.237, 0.49])
+@pytest.mark.parametrize("bend", [0.05, 0.2, 1.0])
+def test_a_parabolas_vertex_is_the_best_rate_wherever_it_lies_on_the_grid(best, bend):
+    losses = tuple(2 * math.exp(bend * (x - best) ** 2) for x in GRID)
+    assert Curve(GRID, losses, BOUNDS).best == pytest.approx(best, abs=1e-9)
+
+
+def test_the_vertex_scatters_less_than_the_minimiser():
+    draw = np.random.default_rng(0)
+    vertices, minimisers = [], []
+    for _ in range(100):
+        losses = tuple(2 * math.exp(0.1 * (x + 1) ** 2 + 0.005 * draw.normal()) for x in GRID)
+        vertices.append(Curve(GRID, losses, BOUNDS).best)
+        minimisers.append(GRID[int(np.argmin(losses))])
+    assert np.std(vertices) < 0.8 * np.std(minimisers)
+    assert np.mean(vertices) == pytest.approx(-1, abs=0.05)
+
+
+def test_the_minimiser_stands_where_there_is_no_vertex():
+    places = (-0.1, 0.0, 0.1, 0.2, 0.3)
+    steep = Curve(places, (math.inf, 2.0, 2.05, 2.2, 2.3), BOUNDS)
+    hollow = Curve(places, (math.inf, 2.0, 2.05, 2.07, 2.08), BOUNDS)
+    falling = Curve(places, (math.inf, *(2 * math.exp(0.05 * (x + 0.5) ** 2) for x in places[1:])), BOUNDS)
+    assert [curve.best for curve in (steep, hollow)] == [0.0, 0.0]
+    assert falling.best == pytest.approx(0, abs=1e-12), "at -0.5, beyond what was run"
+
+
 def test_an_optimum_at_the_end_of_the_range_is_none():
     assert Curve(GRID, bowl(-9).losses, (10 ** GRID[0] * (1 + 1e-9), 10.0)).best is None
 
@@ -82,11 +137,18 @@ def test_the_bootstrap_interval_covers():
 def test_coverage_of_like_tasks_is_what_it_claims():
     draw = np.random.default_rng(0)
     pairs = [Pair(f"{t}", s, (s + 1) % 4, float(draw.normal(0, 0.1)), 0.0, False) for t in range(200) for s in range(4)]
-    found = coverage(pairs)
+    found = coverage_of_pairs(pairs)
     assert found is not None
     assert found.low < 0.9 < found.high
     assert found.width == pytest.approx(0.1645, rel=0.1)
     assert binomial_interval(10, 10) == (pytest.approx(0.6915, abs=1e-3), 1.0)
+
+
+def test_an_interval_comes_from_the_other_tasks_alone():
+    found = coverage({"near": [0.1, -0.1], "far": [1.0, -1.0]}, {"near": 2, "far": 2}, 0.8)
+    assert found is not None
+    assert (found.share, found.width) == (0.5, pytest.approx(0.55))  # the far task's interval is the near one's
+    assert coverage({"alone": [0.1]}, {"alone": 1}, 0.8) is None
 
 
 def test_medians_by_task():
