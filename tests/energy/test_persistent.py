@@ -412,6 +412,13 @@ B = drawn(4)
 NAN = [(B[0][0] * math.nan, B[0][1])]
 
 
+def zero_head() -> nn.Module:
+    model = made()
+    nn.init.zeros_(model.head.weight)
+    nn.init.zeros_(model.head.bias)
+    return model
+
+
 @pytest.mark.parametrize(
     ("build", "batches", "loss_fn", "optimizer", "message"),
     [
@@ -424,6 +431,7 @@ NAN = [(B[0][0] * math.nan, B[0][1])]
         (made, [*B, *NAN, *B], F.cross_entropy, "adam", "the loss is nan"),
         (made, B, lambda out, y: math.inf * F.cross_entropy(out, y), "sgd", "the loss is inf"),
         (made, B, lambda out, y: out.sum() * 0.0, "sgd", "gradient is zero"),
+        (zero_head, B, F.cross_entropy, "sgd", "readout is zero on this batch"),
         (made, B, lambda out, y: (out - out.detach()).abs().sqrt().sum(), "sgd", "gradient has NaN"),
         (lambda: made().requires_grad_(False), B, F.cross_entropy, "sgd", "every parameter is frozen"),
         (made, B, lambda out, y: out.nope, "sgd", "loss_fn failed on the model's output"),
@@ -522,20 +530,3 @@ def test_the_uncertainty_is_the_standard_error_of_the_draws_rates() -> None:
     found = [of(energy, energy) for energy in (1.0, 1e-2, 1e-4)]  # rates 1, 10, 100
     assert uncertainty(found) == pytest.approx(1 / math.sqrt(3))
     assert uncertainty([of(-1.0, 8.0), of(1.0, 1.0)]) == 0  # noise: both rates are 1
-
-
-def zero_head() -> nn.Module:
-    model = made()
-    nn.init.zeros_(model.head.weight)
-    nn.init.zeros_(model.head.bias)
-    return model
-
-
-def test_a_readout_of_zero_is_measured_in_units_of_one() -> None:
-    """Only the head moves: its change on the seen batch, by hand."""
-    model = zero_head()
-    found = persistent_energy(model, B, F.cross_entropy)
-    assert found.mean_square == 0
-    assert found.energy > 0
-    twice = persistent_energy(model, B, lambda out, y: 2 * F.cross_entropy(out, y))
-    assert twice.energy == pytest.approx(4 * found.energy, rel=1e-6)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+KINDS = 10  # classes that occur: of a thousand, few would occur twice, and batches would share none
 SHARE = 0.5  # of an input's variance, or of its tokens, that its class decides
 Batch = tuple[Any, Tensor]
 
@@ -28,10 +29,11 @@ def random_batches(example: Any, readout: Sequence[int], size: int, count: int, 
         if _is_token(leaf) and leaf.dim() > 1 and tuple(leaf.shape[1:]) == tuple(readout[1:-1])
     ]
     top = max((int(leaves[place].max()) + 1 for place in tokens), default=1)
+    kinds = torch.randperm(readout[-1], generator=generator)[:KINDS]
     target_of_token = torch.randint(readout[-1], (top,), generator=generator)
 
     def batch() -> Batch:
-        classes = torch.randint(readout[-1], (size,), generator=generator)
+        classes = kinds[torch.randint(len(kinds), (size,), generator=generator)]
         made = [_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
         inputs = _pytree.tree_unflatten(made, structure)
         if tokens:

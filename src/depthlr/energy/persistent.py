@@ -49,7 +49,7 @@ class PersistentEnergy:
 
     energy: float  # of the readout, at rate 1, relative to its mean square; noise may take it below 0
     total: float  # the same of either step by itself, noise and all
-    mean_square: float  # of the readout; where that is 0, energies are relative to 1
+    mean_square: float  # of the readout
     loss: float
     batches: int  # learnt from
 
@@ -118,8 +118,12 @@ def persistent_energy(
     size, product, *own = (
         float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
     )
-    unit = size or 1.0  # a head that starts at zero has no size of its own
-    return PersistentEnergy(product / unit, fmean(own) / unit, size, fmean(losses), len(learnt))
+    if size == 0:
+        raise DepthlrError(
+            "the readout is zero on this batch (a head that starts at zero?): the first step moves the head alone and "
+            "says nothing of the rest; give the head small weights to measure, or initialise the model by init_."
+        )
+    return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(learnt))
 
 
 def checked_batches(batches: Any, limit: int) -> list[Any]:

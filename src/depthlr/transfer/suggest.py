@@ -111,10 +111,6 @@ def _sgd_gain(group: dict[str, Any]) -> float:
 
 def _notes(found: PersistentEnergy, optimizers: Sequence[Optimizer], gains: Sequence[float]) -> tuple[str, ...]:
     notes = [UNCALIBRATED, ASSUMES]
-    if not found.mean_square:
-        notes.append(
-            "the readout starts at zero, so the first step moves the head alone: units may ask for less later."
-        )
     if found.noisy:
         notes.append(
             f"the {found.batches} batches agree on hardly anything, so the rate is a guess: pass more of them."
