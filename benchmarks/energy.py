@@ -1,4 +1,4 @@
-"""Update energy against one training step of the same model: time and peak memory, each in a process of its own.
+"""Update and persistent energy against a training step: time and peak memory, each in a process of its own.
 
 python benchmarks/energy.py                    # the CPU, or the GPU where there is one
 python benchmarks/energy.py --batch 128 --json energy.json
@@ -17,9 +17,11 @@ from statistics import median
 import torch
 import torch.nn.functional as F
 
-from depthlr import init_, update_energy
+from depthlr import init_, persistent_energy, update_energy
+from depthlr.energy.persistent import LEARNT_FROM
 from depthlr.models.build import build
 
+JOBS = ("step", "energy", "persistent")
 MODELS = ["resnet?blocks=16&width=64", "vit?blocks=8&width=384", "vit?blocks=8&width=384&norm=pre"]
 
 
@@ -40,7 +42,10 @@ def measure(spec: str, job: str, batch: int, device: str, repeats: int) -> dict[
     def energy() -> None:
         update_energy(model, (x, y), F.cross_entropy, optimizer)
 
-    run = {"step": train, "energy": energy}[job]
+    def persistent() -> None:
+        persistent_energy(model, [(x, y)] * (LEARNT_FROM + 1), F.cross_entropy, optimizer)
+
+    run = {"step": train, "energy": energy, "persistent": persistent}[job]
     cuda = device == "cuda"
     seconds = []
     run()
@@ -66,19 +71,23 @@ def main() -> None:
     device = "cuda" if cuda else "cpu"
     name = torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads"
     print(f"{name}, torch {torch.__version__}, batch {options.batch}, fp32")
-    print(f"{'model':<34}{'step ms':>10}{'energy ms':>11}{'ratio':>7}{'step MiB':>10}{'energy MiB':>12}{'ratio':>7}")
+    print(
+        f"{'model':<34}{'step ms':>10}{'MiB':>7}"
+        + "".join(f"{job + ' ms':>15}{'/ step':>8}{'MiB':>7}" for job in JOBS[1:])
+    )
     results = {}
     for spec in MODELS:
         found = {}
-        for job in ("step", "energy"):
+        for job in JOBS:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
                 found[job] = pool.submit(measure, spec, job, options.batch, device, options.repeats).result()
         results[spec] = found
-        times, peaks = ([found[j][k] for j in ("step", "energy")] for k in ("seconds", "peak_bytes"))
-        print(
-            f"{spec:<34}{times[0] * 1e3:>10.1f}{times[1] * 1e3:>11.1f}{times[1] / times[0]:>7.2f}"
-            f"{peaks[0] / 2**20:>10.0f}{peaks[1] / 2**20:>12.0f}{peaks[1] / peaks[0]:>7.2f}"
-        )
+        step = found["step"]
+        line = f"{spec:<34}{step['seconds'] * 1e3:>10.1f}{step['peak_bytes'] / 2**20:>7.0f}"
+        for one in (found[job] for job in JOBS[1:]):
+            ratio = one["seconds"] / step["seconds"]
+            line += f"{one['seconds'] * 1e3:>15.1f}{ratio:>8.2f}{one['peak_bytes'] / 2**20:>7.0f}"
+        print(line, flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"device": name, "torch": torch.__version__, "batch": options.batch, "results": results}, file)
