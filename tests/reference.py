@@ -111,18 +111,19 @@ def dense_persistent_energy(
     buffers = {n: b.detach().clone() for n, b in model.named_buffers()}
 
     def readout(parameters: dict[str, Tensor]) -> Tensor:
-        torch.manual_seed(seed)
+        torch.manual_seed(seed + len(learnt))
         fresh = {n: b.clone() for n, b in buffers.items()}
         return functional_call(model, {**parameters, **fresh}, (x,))
 
     jacobian = jacrev(readout)(before)
     changes = []
-    for half in (learnt[::2], learnt[1::2]):
+    places = list(enumerate(learnt))
+    for half in (places[::2], places[1::2]):
         moved = copy.deepcopy(model)
         made = optimizer(list(moved.parameters()))
         optimizers = made if isinstance(made, list) else [made]
-        for inputs, target in half:
-            torch.manual_seed(seed)
+        for place, (inputs, target) in half:
+            torch.manual_seed(seed + place)
             (loss_fn(moved(inputs), target) / len(half)).backward()
         for one in optimizers:
             one.step()

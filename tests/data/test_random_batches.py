@@ -96,6 +96,14 @@ def test_tokens_are_those_of_the_example_and_a_scored_ones_target_is_its_own() -
     assert len(y.unique()) > 20
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_tokens_may_be_narrow_integers(dtype: torch.dtype) -> None:
+    (x, y), (wide, true) = (random_batches(TOKENS.to(d), (2, 25, 60), 4, 1, seed=0)[0] for d in (dtype, torch.int64))
+    assert x.dtype == dtype
+    assert torch.equal(x.long(), wide)
+    assert torch.equal(y, true)
+
+
 def test_tokens_of_one_class_are_half_its_own_where_the_readout_scores_the_whole() -> None:
     x, y = (of(random_batches(TOKENS.int(), (2, 3), 100, 2, seed=0)) for of in (inputs_of, targets_of))
     assert (x.dtype, y.shape) == (torch.int32, (200,))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from depthlr.data.batch import digits_batches
 from depthlr.energy import PersistentEnergy, expected, persistent_energy, persistent_energy_over_seeds, update_energy
-from depthlr.energy.persistent import LEARNT_FROM, LEAST_SHARE, uncertainty
+from depthlr.energy.persistent import LEARNT_FROM, LEAST_SHARE, standard_error
 from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
@@ -103,7 +103,7 @@ def test_it_is_the_limit_of_real_steps() -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("name", MODELS)
 def test_of_one_batch_again_and_again_it_is_the_update_energy_relative_to_the_readout(name, optimizer) -> None:
-    model, batch = made(name), drawn(1)[0]
+    model, batch = made(name).eval(), drawn(1)[0]  # eval: dropout would make them different batches
     once = update_energy(model, batch, F.cross_entropy, optimizer, seed=2)
     found = persistent_energy(model, [batch] * 4, F.cross_entropy, optimizer, seed=2)
     assert found.energy == pytest.approx(once.readout / once.readout_mean_square, rel=1e-9)
@@ -237,6 +237,33 @@ def test_the_seed_decides_dropout_and_stochastic_depth() -> None:
     model, batches = made("vit"), drawn(3)
     assert energy(model, batches, seed=1) == energy(model, batches, seed=1) != energy(model, batches, seed=2)
     assert energy(model.eval(), batches, seed=1) == energy(model, batches, seed=2)
+
+
+def test_dropout_is_noise_that_the_halves_do_not_share() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3, bias=False)).double()
+    x, way = torch.randn(4, 4).double(), torch.ones(4, 3).double()
+    batch = torch.cat([x, x]), torch.cat([way, -way])  # without dropout the gradient is zero
+    found = [persistent_energy(model, [batch] * 5, inner, seed=10 * draw) for draw in range(DRAWS)]
+    assert abs(away([one.energy * one.mean_square for one in found], 0)) < 4
+    assert fmean(one.noisy for one in found) > 0.5
+
+
+def test_half_precision_gradients_are_summed_in_single_precision() -> None:
+    model = nn.Linear(2, 1, bias=False)
+    batches = [(torch.ones(2, 2), torch.zeros(2)) for _ in range(9)]
+
+    def steep(output: Tensor, _: Tensor) -> Tensor:
+        return 30_000 * output.float().mean()  # two such gradients do not fit
+
+    true = energy(model, batches, loss_fn=steep)
+    assert energy(model.half(), [(x.half(), y) for x, y in batches], loss_fn=steep) == pytest.approx(true, rel=0.02)
+
+
+def test_a_loss_of_one_entry_is_a_number() -> None:
+    model, batches = made(), drawn(5)
+    found = energy(model, batches, loss_fn=lambda out, y: F.cross_entropy(out, y).view(1))
+    assert found == energy(model, batches)
 
 
 # -- what it takes ------------------------------------------------------------------------------------------------
@@ -375,6 +402,12 @@ def test_a_loader_is_read_a_few_batches_deep_and_a_list_to_its_end() -> None:
     assert persistent_energy(model, batches, F.cross_entropy).batches == LEARNT_FROM + 3
 
 
+def test_gradients_may_be_off_around_it() -> None:
+    model, batches = made(), drawn(3)
+    with torch.no_grad():
+        assert energy(model, batches) == energy(model, batches, loss_fn=lambda out, y: F.cross_entropy(out, y).view(1))
+
+
 # -- what it leaves alone -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("training", [True, False])
 def test_everything_is_left_as_it_was(training: bool) -> None:
@@ -419,6 +452,16 @@ def zero_head() -> nn.Module:
     return model
 
 
+def half_frozen() -> nn.Module:
+    model = Two((0, 1)).double()
+    model.body.requires_grad_(False)
+    return model
+
+
+def read_frozen(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
+    return output[0].square().mean()
+
+
 @pytest.mark.parametrize(
     ("build", "batches", "loss_fn", "optimizer", "message"),
     [
@@ -439,6 +482,13 @@ def zero_head() -> nn.Module:
         (made, B, lambda out, y: torch.ones(()), "sgd", "does not depend on any trainable"),
         (made, [(x[:, :, 0], y) for x, y in B], F.cross_entropy, "sgd", "could not run on the example"),
         (made, [*B, (B[0][0][:, :, 0], B[0][1])], F.cross_entropy, "sgd", "could not run on the example"),
+        (
+            half_frozen,
+            [(x.requires_grad_(), y) for x, y in drawn(4)],
+            read_frozen,
+            "sgd",
+            "does not depend on any train",
+        ),
         (made, B, F.cross_entropy, "sdg", "unknown optimizer"),
         (made, B, F.cross_entropy, torch.optim.LBFGS, "closure"),
         (made, B, F.cross_entropy, torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model"),
@@ -525,8 +575,17 @@ def test_the_expectation_is_the_arithmetic_mean() -> None:
 
 
 def test_the_uncertainty_is_the_standard_error_of_the_draws_rates() -> None:
-    assert uncertainty([of(1.0, 1.0)]) == 0
-    assert uncertainty([of(3.0, 3.0)] * 4) == 0
+    assert standard_error([of(1.0, 1.0)]) == 0
+    assert standard_error([of(3.0, 3.0)] * 4) == 0
     found = [of(energy, energy) for energy in (1.0, 1e-2, 1e-4)]  # rates 1, 10, 100
-    assert uncertainty(found) == pytest.approx(1 / math.sqrt(3))
-    assert uncertainty([of(-1.0, 8.0), of(1.0, 1.0)]) == 0  # noise: both rates are 1
+    assert standard_error(found) == pytest.approx(1 / math.sqrt(3))
+    assert standard_error([of(-1.0, 8.0), of(1.0, 1.0)]) == 0  # noise: both rates are 1
+
+
+def test_one_batch_without_a_gradient_stops_nothing() -> None:
+    model = nn.Linear(4, 3, bias=False).double()
+    empty = (torch.zeros(8, 4, dtype=torch.double), torch.zeros(8, dtype=torch.long))
+    batches = [(torch.randn(8, 4, dtype=torch.double), torch.arange(8) % 3) for _ in range(3)]
+    assert math.isfinite(persistent_energy(model, [empty, *batches], F.cross_entropy).energy)
+    with pytest.raises(DepthlrError, match="gradient is zero everywhere"):
+        persistent_energy(model, [empty, empty, batches[0]], F.cross_entropy)

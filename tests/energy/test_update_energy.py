@@ -93,6 +93,18 @@ def test_several_batches_are_averaged_and_a_loader_is_read_a_few_batches_deep() 
     assert update_energy(model, loader, F.cross_entropy, limit=1).mean == pytest.approx(each[0])
 
 
+def test_over_seeds_a_loader_is_read_once() -> None:
+    halves = [(X[:3], Y[:3]), (X[3:], Y[3:])]
+
+    def build() -> MLP:
+        return MLP(layers=2, width=5, inputs=16, classes=3)
+
+    read = iter(halves)
+    found = update_energy_over_seeds(build, range(2), read, F.cross_entropy, limit=1)
+    assert found == update_energy_over_seeds(build, range(2), halves[0], F.cross_entropy)
+    assert next(read) is halves[1]
+
+
 def test_a_probe_batch_is_measured_instead_of_the_steps_own() -> None:
     model = resnet()
     same = update_energy(model, (X[:3], Y[:3]), F.cross_entropy, probe=(X[:3], Y[:3]))

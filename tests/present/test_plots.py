@@ -364,7 +364,10 @@ def test_a_depth_check_needs_two_depths_and_steps_that_move_something():
         depth_check({4: energy_of([1.0, 2.0], 3.0)})
     with pytest.raises(DepthlrError, match="moves no unit"):
         depth_check({2: energy_of([0.0, 1.0], 3.0), 3: energy_of([1.0, 1.0, 1.0], 3.0)})
-    two = depth_check({2: energy_of([1.0, 1.0], 3.0), 3: energy_of([2.0, 2.0, 1.0], 3.0)})
+    pair = {2: energy_of([1.0, 1.0], 3.0), 3: energy_of([2.0, 2.0, 1.0], 3.0)}
+    with pytest.raises(DepthlrError, match="of other depths"):
+        depth_check(pair, persistent=fit_power_law([2, 4, 8], [1.0, 0.5, 0.2]))
+    two = depth_check(pair)
     assert "Undecided: the slope has no interval" in two.get_title(loc="left")
 
 

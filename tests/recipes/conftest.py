@@ -6,7 +6,7 @@ import pytest
 from tests.recipes.publishers import publish_all
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def published(tmp_path_factory):
     """The folder of all data."""
     with pytest.MonkeyPatch.context() as patch:

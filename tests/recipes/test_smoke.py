@@ -16,7 +16,7 @@ from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import chosen, home, job_of, run_job
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Work and tables, shared by the recipes as a user's would be: what one has run, the next finds."""
     return tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("out")

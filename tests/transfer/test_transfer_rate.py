@@ -164,6 +164,14 @@ def test_am_mup_keeps_the_mean_energy_of_the_first_step() -> None:
     assert geometric.rate != pytest.approx(carried.rate, rel=1e-3)
 
 
+def test_am_mup_reads_a_loader_once() -> None:
+    model = resnet(2)
+    assert measured(model, model, rule="am-mup", batches=iter(BATCHES)).factor == 1
+    assert measured(model, resnet(3), rule="am-mup", batches=iter(BATCHES)) == measured(
+        model, resnet(3), rule="am-mup", batches=BATCHES[:4]
+    )
+
+
 def test_am_mup_takes_the_median_over_initialisations() -> None:
     here, there = (update_energy_over_seeds(draw(b), range(3), (X, Y), F.cross_entropy, "adam") for b in (2, 5))
     carried = transfer_rate(0.1, here, there, rule="am-mup")
@@ -240,6 +248,7 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),
+        (lambda: transfer_rate(0.1, draw(2), draw(3), X), "pass batches= and loss_fn=, or the model"),
         (lambda: transfer_rate(0.1, 4, 6, rule="completep"), "prescribes nothing"),
         (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "choose one of measured, am-mup, copy, law, "),
         (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "'measured' measures and needs two models, not ints"),

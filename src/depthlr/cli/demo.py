@@ -18,7 +18,7 @@ from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.cli.task import Data as DataName
 from depthlr.cli.task import task
 from depthlr.data.sources import load
-from depthlr.energy.persistent import PersistentEnergy, expected, persistent_energy_over_seeds, uncertainty
+from depthlr.energy.persistent import PersistentEnergy, expected, persistent_energy_over_seeds, standard_error
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.law.fit import fit_power_law
@@ -100,7 +100,7 @@ def _tell(results: Results, seeds: int) -> None:
     print(f"rates for persistent energy 1, no training, over effective depth: {energies}")
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())
     print(f"median error of carrying a tuned rate to another depth, in decades: {errors}")
-    unsure = max(uncertainty(found) for found in draws.values())
+    unsure = max(standard_error(found) for found in draws.values())
     if unsure > UNSURE:
         print_note(
             f"note: measured rates are known to {unsure:.2f} decades only: so narrow, initialisations differ that much"

@@ -37,7 +37,7 @@ def random_batches(example: Any, readout: Sequence[int], size: int, count: int, 
         made = [_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
         inputs = _pytree.tree_unflatten(made, structure)
         if tokens:
-            return inputs, target_of_token[made[tokens[0]]]
+            return inputs, target_of_token[made[tokens[0]].long()]
         return inputs, classes.view(-1, *[1] * (len(readout) - 2)).expand(size, *readout[1:-1]).clone()
 
     return [batch() for _ in range(count)]

@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError
+from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.run import Arguments, arguments_of
 
 LossFn = Callable[[Any, Any], Tensor]
@@ -53,3 +54,9 @@ def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
     if isinstance(moved, Mapping):
         return arguments_of(moved), moved
     return arguments_of(moved[0]), moved[1]
+
+
+def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
+    """The effective depth of a model, as this batch goes through it."""
+    (positional, named), _ = split(batch, next(model.parameters()).device)
+    return effective_depth(model, named or positional, units=units)

@@ -17,6 +17,8 @@ from depthlr.trace.record import readouts_of
 from depthlr.trace.run import eager, untouched
 from depthlr.trace.unwrap import is_sharded
 
+NOT_MOVED = "the loss does not depend on any trainable parameter, so its gradient is zero."
+
 
 def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
     """Refuse models on which no step can be taken here."""
@@ -52,7 +54,7 @@ def loss_of(output: Any, target: Any, loss_fn: LossFn) -> Tensor:
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
     if not loss.requires_grad:
-        raise DepthlrError("the loss does not depend on any trainable parameter, so its gradient is zero.")
+        raise DepthlrError(NOT_MOVED)
     return loss
 
 
@@ -80,7 +82,10 @@ def gradients_of(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
     found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
-    return {n: g for n, g in zip(moving, found, strict=True) if g is not None}
+    gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
+    if not gradients:  # the loss may still move with inputs that require a gradient
+        raise DepthlrError(NOT_MOVED)
+    return gradients
 
 
 def _has_reentrant_checkpoint(loss: Tensor) -> bool:
@@ -96,13 +101,18 @@ def _has_reentrant_checkpoint(loss: Tensor) -> bool:
     return False
 
 
-def check_step(loss: Tensor, gradients: Mapping[str, Tensor]) -> None:
-    """Refuse a loss or a gradient that no step can be taken from."""
+def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
+    """Of the gradient; refuse a loss or a gradient that is not finite."""
     sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values()]
-    value, largest = torch.stack([loss.double(), torch.stack(sizes).max()]).tolist()
+    value, largest = torch.stack([loss.double().reshape(()), torch.stack(sizes).max()]).tolist()
     if not math.isfinite(value):
         raise DepthlrError(f"the loss is {value} on this batch, so it has no step: check the data and the init.")
     if not math.isfinite(largest):
         raise DepthlrError("the gradient has NaN or infinite entries, so it has no step: check the data and the init.")
+    return float(largest)
+
+
+def check_moves(largest: float) -> None:
+    """Refuse a gradient whose largest entry is zero."""
     if largest == 0:
         raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")

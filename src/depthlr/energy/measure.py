@@ -16,8 +16,9 @@ from depthlr.energy.batch import LossFn, batches_of, split
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.gradient import (
     check_measurable,
-    check_step,
+    check_moves,
     gradients_of,
+    largest_entry,
     leaves_of,
     loss_of,
     same_conditions,
@@ -32,6 +33,8 @@ from depthlr.trace.record import CallObserver, Recorder, readouts_of
 from depthlr.trace.run import Arguments, cannot_run, check_runnable
 from depthlr.trace.unwrap import unwrap
 
+LIMIT = 4  # batches of a loader
+
 
 def update_energy(
     model: nn.Module,
@@ -42,7 +45,7 @@ def update_energy(
     probe: Any = None,
     units: Units = None,
     seed: int = 0,
-    limit: int = 4,
+    limit: int = LIMIT,
 ) -> Energy:
     """Energy of one optimizer step at every unit and at the readout, for this very initialisation, at rate 1.
 
@@ -67,7 +70,7 @@ def update_energy(
                 model, parameters, arguments, target, loss_fn, recurrent=units is not None
             )
         depth = depth_of(graph, units)  # while a GPU still works on the gradient
-        check_step(loss, gradients)
+        check_moves(largest_entry(loss, gradients))
         direction = step_direction(optimizer, parameters, gradients)
         if probe is not None:
             arguments, _ = split(probe, device)

@@ -24,8 +24,9 @@ from torch.func import functional_call
 from depthlr.energy.batch import LossFn, batches_of, split
 from depthlr.energy.gradient import (
     check_measurable,
-    check_step,
+    check_moves,
     gradients_of,
+    largest_entry,
     leaves_of,
     loss_of,
     same_conditions,
@@ -80,8 +81,9 @@ def persistent_energy(
 ) -> PersistentEnergy:
     """Persistent energy of this very initialisation, for the optimizer's real next step, in about a step a batch.
 
-    `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. The
-    rest is as in `update_energy`. Model, gradients, buffers and random states are left as they were.
+    `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. Each
+    has dropout of its own, drawn by `seed`; the rest is as in `update_energy`. Model, gradients, buffers and random
+    states are left as they were.
     """
     model = unwrap(model)
     check_runnable(model)
@@ -89,30 +91,31 @@ def persistent_energy(
     check_measurable(model, parameters)
     device = next(iter(parameters.values())).device
     *learnt, seen = checked_batches(batches, limit)
-    halves: tuple[list[Gradients], list[Gradients]] = ([], [])  # each holds one sum
-    losses = []
-    readout = 0
+    halves: tuple[Gradients, Gradients] = ({}, {})  # sums
+    losses, largest = [], 0.0
     for place, batch in enumerate(learnt):
         arguments, target = split(batch, device)
         leaves = leaves_of(parameters)
-        with same_conditions(model, seed):
+        with same_conditions(model, seed + place):  # dropout is noise too: no two batches share a mask
             with torch.enable_grad():
                 try:
                     output = functional_call(model, leaves, *arguments)
                 except Exception as error:
                     raise cannot_run(error) from error
             loss = loss_of(output, target, loss_fn)
-            readout = which_readout(output, loss)
+            if place == 0:
+                readout = which_readout(output, loss)
             gradients = gradients_of(loss, leaves)
-        check_step(loss.detach(), gradients)
+        largest = max(largest, largest_entry(loss.detach(), gradients))
         losses.append(float(loss.detach()))
         _add(halves[place % 2], gradients)
+    check_moves(largest)
     inputs, _ = split(seen, device)
     changes = []
     for half, count in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
-        mean = {name: total / count for name, total in half[0].items()}
+        mean = {name: total / count for name, total in half.items()}
         direction = step_direction(optimizer, parameters, mean)
-        with same_conditions(model, seed), moved(model, parameters, direction, inputs) as output:
+        with same_conditions(model, seed + len(learnt)), moved(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout])
             changes.append(change)
     size, product, *own = (
@@ -137,14 +140,12 @@ def checked_batches(batches: Any, limit: int) -> list[Any]:
     return found
 
 
-def _add(total: list[Gradients], gradients: Mapping[str, Tensor]) -> None:
-    """Sum in place: of a large model many gradients would not fit."""
-    dense = {name: g.to_dense() if g.is_sparse else g for name, g in gradients.items()}
-    if not total:
-        total.append(dense)
-        return
-    for name, gradient in dense.items():
-        total[0][name] = total[0][name] + gradient if name in total[0] else gradient
+def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
+    """Keep the sum alone: of a large model many gradients would not fit."""
+    for name, gradient in gradients.items():
+        dense = gradient.to_dense() if gradient.is_sparse else gradient
+        wide = dense.float() if dense.dtype in (torch.float16, torch.bfloat16) else dense  # or the sum overflows
+        total[name] = total[name] + wide if name in total else wide
 
 
 def persistent_energy_over_seeds(
@@ -187,7 +188,7 @@ def expected(found: Sequence[PersistentEnergy]) -> PersistentEnergy:
     )
 
 
-def uncertainty(found: Sequence[PersistentEnergy]) -> float:
-    """Standard error of log10 of the rate, in decades, by the draws' scatter; 0 for a single draw, which has none."""
+def standard_error(found: Sequence[PersistentEnergy]) -> float:
+    """Of log10 of the rate, in decades, by the draws' scatter; 0 for a single draw, which has none."""
     decades = [math.log10(one.rate) for one in found]
     return stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0

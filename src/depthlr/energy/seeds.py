@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from depthlr.energy.batch import LossFn
+from depthlr.energy.batch import LossFn, batches_of
 from depthlr.energy.energy import Energy, UnitEnergy
-from depthlr.energy.measure import update_energy
+from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.step import is_factory
 from depthlr.errors import DepthlrError
 
@@ -78,10 +78,11 @@ def update_energy_over_seeds(
         raise DepthlrError(
             "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
         )
+    given = batches_of(batches, options.pop("limit", LIMIT))  # once: a loader gives others the next time
     energies = []
     for seed in seeds:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build()
-        energies.append(update_energy(model, batches, loss_fn, optimizer, **options))
+        energies.append(update_energy(model, given, loss_fn, optimizer, **options))
     return EnergyOverSeeds(tuple(energies))

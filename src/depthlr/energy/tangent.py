@@ -53,7 +53,7 @@ def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mean_product(a: Tensor, b: Tensor) -> Tensor:
-    """The mean over coordinates and examples, in double precision."""
+    """The mean over coordinates and examples, as a double."""
     # Half precision overflows when squared; complex values count by their modulus.
     wide = [torch.view_as_real(t) if t.is_complex() else t for t in (a, b)]
     first, second = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in wide)

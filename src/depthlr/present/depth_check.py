@@ -60,6 +60,8 @@ def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) 
     """Fits to the rates for energy 1 of every seed, by effective depth."""
     if len(energies) < 2:
         raise DepthlrError("A slope needs the energies of models at two depths or more: measure another depth.")
+    if persistent is not None and [point.depth for point in persistent.points] != sorted(energies):
+        raise DepthlrError("The fit of persistent energies is of other depths than these: measure both on one set.")
     places = [depth for depth, measured in energies.items() for _ in energies_of(measured)]
     seeds = [energy for measured in energies.values() for energy in energies_of(measured)]
     fits: list[Fit] = []

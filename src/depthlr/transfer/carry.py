@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batch import LossFn, split
+from depthlr.energy.batch import LossFn, batches_of, depth_on
 from depthlr.energy.energy import Energy
-from depthlr.energy.measure import update_energy
+from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
     LEARNT_FROM,
     PersistentEnergy,
@@ -23,7 +23,7 @@ from depthlr.energy.persistent import (
     expected,
     persistent_energy,
     persistent_energy_over_seeds,
-    uncertainty,
+    standard_error,
 )
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.step import OPTIMIZERS, is_factory
@@ -106,7 +106,11 @@ def transfer_rate(
             _check_measuring(rule, batches, loss_fn, optimizer)
     if rule == "measured":
         given = checked_batches(batches, LEARNT_FROM + 1)  # once, since a loader gives others the next time
-        return _measured(rate, places, given, loss_fn, optimizer, seed, whole(seeds, "The number of seeds", least=1))
+        draws = whole(seeds, "The number of seeds", least=1)
+        carried = _measured(rate, places, given, loss_fn, optimizer, seed, draws)
+        for note in carried.notes:
+            warnings.warn(note, stacklevel=2)
+        return carried
     if rule == "am-mup":
         return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed)
     if rule not in RULES:
@@ -158,6 +162,8 @@ def _depth(place: Place, example: Any) -> Depth:
         return effective_depth(place, example)
     if isinstance(place, Energy | EnergyOverSeeds):
         return Depth(len(place.units), len(place.units))
+    if callable(place):
+        raise DepthlrError("a function that builds a model is measured: pass batches= and loss_fn=, or the model.")
     if isinstance(place, bool) or not isinstance(place, Real) or not float(place) > 0:
         raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
     return Depth(place, place)  # fractional depths are fine for arithmetic
@@ -206,13 +212,15 @@ def _measured(
             draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
             with torch.random.fork_rng():
                 model = place()
-        (positional, named), _ = split(batches[0], next(model.parameters()).device)
-        depths.append(effective_depth(model, named or positional).total)
+        depths.append(depth_on(model, batches[0]).total)
     here, there = (expected(found) for found in draws)
     # Energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1).
     factor = there.rate / here.rate
-    unsure = math.hypot(*map(uncertainty, draws))
+    errors = [standard_error(found) for found in draws]
+    unsure = math.hypot(*errors)
     notes = [NOISY] if here.noisy or there.noisy else []
+    if any(len(found) > 1 and not error for found, error in zip(draws, errors, strict=True)):
+        notes.append("a function gives the same model every time: let it draw its weights anew, or pass the model.")
     if unsure > UNSURE:
         notes.append(
             f"initialisations scatter, as those of deep narrow plain stacks do: the rate is known to {unsure:.2f} "
@@ -224,8 +232,9 @@ def _measured(
 def _am_mup(
     rate: float, places: Sequence[Any], batches: Any, loss_fn: Any, optimizer: Any, aggregate: str, seed: int
 ) -> CarriedRate:
+    given = None if batches is None else batches_of(batches, LIMIT)  # once, for both models
     here, there = (
-        place if isinstance(place, Energies) else update_energy(place, batches, loss_fn, optimizer, seed=seed)
+        place if isinstance(place, Energies) else update_energy(place, given, loss_fn, optimizer, seed=seed)
         for place in places
     )
     if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from depthlr.energy.batch import LossFn, split
+from depthlr.energy.batch import LossFn, depth_on
 from depthlr.energy.persistent import LEARNT_FROM, checked_batches, persistent_energy_over_seeds
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
-from depthlr.trace.depth import Depth, Units, effective_depth
+from depthlr.trace.depth import Depth, Units
 from depthlr.transfer.findings import Verdict, findings
 from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against
 
@@ -95,8 +95,7 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 def _depth(build: Callable[[int], nn.Module], size: int, batch: Any, units: Units) -> Depth:
     with torch.random.fork_rng():
         model = build(size)
-    (positional, named), _ = split(batch, next(model.parameters()).device)
-    return effective_depth(model, named or positional, units=units)
+    return depth_on(model, batch, units)
 
 
 def judged(measured: Sequence[Measured]) -> TransferCheck:

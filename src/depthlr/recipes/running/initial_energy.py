@@ -9,7 +9,7 @@ from depthlr.energy.measure import update_energy
 from depthlr.energy.persistent import LEARNT_FROM, PersistentEnergy, expected, persistent_energy
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.study.description import Study
-from depthlr.study.task import task_at
+from depthlr.study.task import epoch_steps, task_at
 
 
 def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> EnergyOverSeeds:
@@ -27,12 +27,13 @@ def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequenc
 def initial_persistent_energy(
     study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str
 ) -> PersistentEnergy:
-    """Each seed draws an initialisation, and the first batches of a cell of that seed."""
+    """Each seed draws an initialisation, and the first batches of a cell of that seed, of one epoch if it has three."""
     task = task_at(study, size, examples)
+    count = min(LEARNT_FROM + 1, max(3, epoch_steps(study, examples)))
     model = task.build()
     found = []
     for seed in seeds:
         task.initialise(model.cpu(), seed)
-        batches = [examples.batch(indices) for indices in task.order(seed)[: LEARNT_FROM + 1]]
+        batches = [examples.batch(indices) for indices in task.order(seed)[:count]]
         found.append(persistent_energy(model.to(device), batches, task.loss_fn, study.training.optimizer))
     return expected(found)
