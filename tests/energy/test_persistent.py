@@ -544,13 +544,22 @@ def test_over_seeds_options_reach_every_measurement() -> None:
     assert found[0].energy != other[0].energy
 
 
-def test_over_seeds_a_loader_is_read_once() -> None:
-    batches = drawn(8)
+def test_over_seeds_a_loader_is_read_once_and_gives_each_its_own() -> None:
+    batches = drawn(16)
     read = iter(batches)
     found = persistent_energy_over_seeds(build, range(3), read, F.cross_entropy, limit=5)
-    assert next(read) is batches[5]
-    assert found == persistent_energy_over_seeds(build, range(3), batches[:5], F.cross_entropy)
-    assert [one.batches for one in found] == [4, 4, 4]
+    assert next(read) is batches[15]
+    for place, one in enumerate(found):
+        torch.manual_seed(place)
+        assert one == persistent_energy(build(), batches[5 * place : 5 * place + 5], F.cross_entropy)
+
+
+def test_over_seeds_too_few_batches_are_shared() -> None:
+    batches = drawn(8)
+    shared = persistent_energy_over_seeds(build, range(3), batches[:5], F.cross_entropy)
+    assert shared == persistent_energy_over_seeds(build, range(3), iter(batches), F.cross_entropy, limit=5)
+    assert [one.batches for one in shared] == [4, 4, 4]
+    assert [one.batches for one in persistent_energy_over_seeds(build, range(3), batches, F.cross_entropy)] == [7, 7, 7]
 
 
 @pytest.mark.parametrize(

@@ -303,8 +303,8 @@ def test_random_states_are_left_as_they_were() -> None:
 
 def test_a_loader_is_read_once() -> None:
     read = iter(ALL)
-    assert check(sizes=(2, 4), batches=read, limit=4) == check(sizes=(2, 4), batches=ALL[:4])
-    assert next(read) is ALL[4]
+    assert check(sizes=(2, 4), batches=read, limit=4) == check(sizes=(2, 4), batches=ALL[:12], limit=4)
+    assert next(read) is ALL[12]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ def check(
     """Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail."""
     form = "" if plot is None else picture_form(plot, "--plot")
     models = Models(model, vary, _sizes(sizes))
-    tasks = {size: task(str(models.at(size)), data, batch, input=input, own_init=own_init) for size in models.sizes}
+    options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": max(seeds, 1)}
+    tasks = {size: task(str(models.at(size)), data, batch, **options) for size in models.sizes}
     first = tasks[models.sizes[0]]  # batches are of the same examples at every size
 
     def build(size: int) -> nn.Module:

@@ -111,7 +111,7 @@ def _tell(results: Results, seeds: int) -> None:
 
 
 def _draws(spec: str) -> tuple[PersistentEnergy, ...]:
-    given = task(spec, DataName.digits, 64)
+    given = task(spec, DataName.digits, 64, draws=SEEDS)
     return persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn)
 
 

@@ -21,6 +21,8 @@ from depthlr.models.build import build
 from depthlr.trace.record import readout_of
 from depthlr.trace.run import arguments_of, cannot_run
 
+MEMORY = 2**30  # bytes of random batches; beyond it initialisations share them
+
 
 class Data(StrEnum):
     """What a model is measured on."""
@@ -38,8 +40,20 @@ class Task:
     loss_fn: Callable[[Any, Tensor], Tensor]
 
 
-def task(spec: str, data: Data, size: int, *, input: str | None = None, own_init: bool = False, seed: int = 0) -> Task:
-    """A model on `size` examples; with `own_init` it keeps the initialisation its builder gave it."""
+def task(
+    spec: str,
+    data: Data,
+    size: int,
+    *,
+    input: str | None = None,
+    own_init: bool = False,
+    seed: int = 0,
+    draws: int = 1,
+) -> Task:
+    """A model on batches of `size` examples, so many that each of `draws` initialisations has its own.
+
+    With `own_init` it keeps the initialisation its builder gave it.
+    """
     if size < 1:
         raise DepthlrError(f"A batch of {size} examples has no gradient: choose at least 1.")
     if data is Data.digits and input is not None:
@@ -48,10 +62,12 @@ def task(spec: str, data: Data, size: int, *, input: str | None = None, own_init
         model, _ = build(spec, input="1x8x8")
         # No more than one shuffle holds, if that is enough: the batch that is seen must not have been learnt from.
         count = min(LEARNT_FROM + 1, max(3, len(digit_set()) // size))
-        batches: list[tuple[Any, Tensor]] = [((x,), y) for x, y in digits_batches(size, count, seed)]
+        shuffles = [digits_batches(size, count, seed + draw) for draw in range(draws)]
+        batches: list[tuple[Any, Tensor]] = [((x,), y) for shuffle in shuffles for x, y in shuffle]
     else:
         model, example = build(spec, input=input)
-        batches = random_batches(example, _readout_shape(model, example), size, LEARNT_FROM + 1, seed)
+        sets = draws if _bytes(example, size) * draws * (LEARNT_FROM + 1) < MEMORY else 1
+        batches = random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
     plan = None if own_init else init_plan(model, batches[0][0])
 
     def built() -> nn.Module:
@@ -61,6 +77,12 @@ def task(spec: str, data: Data, size: int, *, input: str | None = None, own_init
         return fresh
 
     return Task(built, batches, classification_loss)
+
+
+def _bytes(example: Any, size: int) -> float:
+    """Of a batch."""
+    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
+    return sum(size * leaf.nbytes / leaf.shape[0] for leaf in leaves if leaf.dim())
 
 
 def classification_loss(output: Any, target: Tensor) -> Tensor:

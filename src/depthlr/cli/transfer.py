@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -76,7 +76,8 @@ def _measured(
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
     if seeds < 1:
         raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
-    here, there = (task(text, data, batch, input=input, own_init=own_init) for text in (source, target))
+    options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": seeds}
+    here, there = (task(text, data, batch, **options) for text in (source, target))
     if rule == "am-mup":
         return transfer_rate(rate, *(measured_task(given, seeds, optimizer) for given in (here, there)), rule=rule)
     return transfer_rate(

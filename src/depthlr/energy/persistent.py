@@ -140,6 +140,18 @@ def checked_batches(batches: Any, limit: int) -> list[Any]:
     return found
 
 
+def read_batches(batches: Any, seeds: int, limit: int) -> list[Any]:
+    """All of a sequence; of a loader as many as give every seed its own, or `limit` if it has not so many."""
+    found = checked_batches(batches, limit * seeds)
+    return found if isinstance(batches, Sequence) or len(found) >= limit * seeds else found[:limit]
+
+
+def own_batches(given: list[Any], place: int, seeds: int, limit: int) -> list[Any]:
+    """Those of one seed, where there are enough for all: noise that seeds share does not average out over them."""
+    each = len(given) // seeds
+    return given[place * each : (place + 1) * each] if each >= limit else given
+
+
 def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
     """Keep the sum alone: of a large model many gradients would not fit."""
     for name, gradient in gradients.items():
@@ -154,22 +166,28 @@ def persistent_energy_over_seeds(
     batches: Any,
     loss_fn: LossFn,
     optimizer: Any = "sgd",
+    *,
+    limit: int = LEARNT_FROM + 1,
     **options: Any,
 ) -> tuple[PersistentEnergy, ...]:
-    """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new."""
+    """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new.
+
+    With `limit` batches or more for each of them, seeds have batches of their own; else they share all.
+    """
     if not seeds:
         raise DepthlrError("seeds is empty: name at least one.")
     if not is_factory(optimizer):
         raise DepthlrError(
             "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
         )
-    given = batches_of(batches, options.pop("limit", LEARNT_FROM + 1))  # once: a loader gives others the next time
+    given = read_batches(batches, len(seeds), limit)  # once: a loader gives others the next time
     found = []
-    for seed in seeds:
+    for place, seed in enumerate(seeds):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build()
-        found.append(persistent_energy(model, given, loss_fn, optimizer, **options))
+        own = own_batches(given, place, len(seeds), limit)
+        found.append(persistent_energy(model, own, loss_fn, optimizer, **options))
     return tuple(found)
 
 

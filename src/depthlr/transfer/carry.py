@@ -19,10 +19,11 @@ from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
     LEARNT_FROM,
     PersistentEnergy,
-    checked_batches,
     expected,
+    own_batches,
     persistent_energy,
     persistent_energy_over_seeds,
+    read_batches,
     standard_error,
 )
 from depthlr.energy.seeds import EnergyOverSeeds
@@ -105,8 +106,9 @@ def transfer_rate(
         if any(not isinstance(place, Energies) for place in places):
             _check_measuring(rule, batches, loss_fn, optimizer)
     if rule == "measured":
-        given = checked_batches(batches, LEARNT_FROM + 1)  # once, since a loader gives others the next time
-        draws = whole(seeds, "The number of seeds", least=1)
+        drawn = any(not isinstance(place, nn.Module) for place in places)
+        draws = whole(seeds, "The number of seeds", least=1) if drawn else 1
+        given = read_batches(batches, draws, LEARNT_FROM + 1)  # once, since a loader gives others the next time
         carried = _measured(rate, places, given, loss_fn, optimizer, seed, draws)
         for note in carried.notes:
             warnings.warn(note, stacklevel=2)
@@ -206,7 +208,8 @@ def _measured(
     for place in places:
         if isinstance(place, nn.Module):
             model = place
-            draws.append((persistent_energy(place, batches, loss_fn, optimizer, seed=seed),))
+            own = own_batches(batches, 0, seeds, LEARNT_FROM + 1)
+            draws.append((persistent_energy(place, own, loss_fn, optimizer, seed=seed),))
         else:
             names = range(seed, seed + seeds)
             draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from depthlr.energy.batch import LossFn, depth_on
-from depthlr.energy.persistent import LEARNT_FROM, checked_batches, persistent_energy_over_seeds
+from depthlr.energy.persistent import LEARNT_FROM, persistent_energy_over_seeds, read_batches
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
@@ -72,13 +72,13 @@ def check_transfer(
     `batches` or more. The optimizer is a factory or a name; the rest is as in `update_energy`.
     """
     wanted = _sizes(sizes)
-    given = checked_batches(batches, limit)  # once, since a loader gives other batches the next time
     draws = range(whole(seeds, "The number of seeds", least=1))
+    given = read_batches(batches, len(draws), limit)  # once, since a loader gives other batches the next time
     rows = []
     for size in wanted:
         make = partial(build, size)
         energies = update_energy_over_seeds(make, draws, given[0], loss_fn, optimizer, units=units)
-        persistent = persistent_energy_over_seeds(make, draws, given, loss_fn, optimizer)
+        persistent = persistent_energy_over_seeds(make, draws, given, loss_fn, optimizer, limit=limit)
         rows.append(Measured(size, _depth(build, size, given[0], units), energies, persistent))
     return judged(rows)
 
