@@ -57,8 +57,7 @@ class Curve:
 def vertex(decades: Sequence[float], losses: Sequence[float], least: int) -> float:
     """Of the parabola through the cells around the least loss; the least loss's own rate where they hold none.
 
-    On a noisy curve the minimiser jumps between cells that are nearly as good. The vertex scatters less: on the ten dev
-    tasks the seeds' standard deviation falls from 0.097 to 0.079 decades, and the floor from 0.119 to 0.093.
+    On a noisy curve the minimiser jumps between cells that are nearly as good; the vertex scatters less between seeds.
     """
     near = [
         (x - decades[least], math.log(loss))

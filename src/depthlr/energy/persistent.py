@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from depthlr.energy.batch import LossFn, batches_of, split
+from depthlr.energy.draws import check_draws, draws
 from depthlr.energy.gradient import (
     check_measurable,
     check_moves,
@@ -32,7 +33,7 @@ from depthlr.energy.gradient import (
     same_conditions,
     which_readout,
 )
-from depthlr.energy.step import is_factory, step_direction
+from depthlr.energy.step import step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
 from depthlr.trace.record import readouts_of
@@ -174,18 +175,10 @@ def persistent_energy_over_seeds(
 
     With `limit` batches or more for each of them, seeds have batches of their own; else they share all.
     """
-    if not seeds:
-        raise DepthlrError("seeds is empty: name at least one.")
-    if not is_factory(optimizer):
-        raise DepthlrError(
-            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
-        )
+    check_draws(seeds, optimizer)
     given = read_batches(batches, len(seeds), limit)  # once: a loader gives others the next time
     found = []
-    for place, seed in enumerate(seeds):
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = build()
+    for place, model in enumerate(draws(build, seeds)):
         own = own_batches(given, place, len(seeds), limit)
         found.append(persistent_energy(model, own, loss_fn, optimizer, **options))
     return tuple(found)

@@ -8,13 +8,12 @@ from math import log10
 from statistics import fmean, median, stdev
 from typing import Any
 
-import torch
 from torch import nn
 
 from depthlr.energy.batch import LossFn, batches_of
+from depthlr.energy.draws import check_draws, draws
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.measure import LIMIT, update_energy
-from depthlr.energy.step import is_factory
 from depthlr.errors import DepthlrError
 
 
@@ -72,17 +71,7 @@ def update_energy_over_seeds(
     **options: Any,
 ) -> EnergyOverSeeds:
     """`update_energy` of `build()` under each seed; `optimizer` is a factory or a name, since every model is new."""
-    if not seeds:
-        raise DepthlrError("seeds is empty: name at least one.")
-    if not is_factory(optimizer):
-        raise DepthlrError(
-            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
-        )
+    check_draws(seeds, optimizer)
     given = batches_of(batches, options.pop("limit", LIMIT))  # once: a loader gives others the next time
-    energies = []
-    for seed in seeds:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = build()
-        energies.append(update_energy(model, given, loss_fn, optimizer, **options))
+    energies = [update_energy(model, given, loss_fn, optimizer, **options) for model in draws(build, seeds)]
     return EnergyOverSeeds(tuple(energies))

@@ -1,0 +1,31 @@
+"""Several initialisations of one model, an instance for each seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from depthlr.energy.step import is_factory
+from depthlr.errors import DepthlrError
+
+
+def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
+    """Every model is new, so the optimizer must be a factory or a name."""
+    if not seeds:
+        raise DepthlrError("seeds is empty: name at least one.")
+    if not is_factory(optimizer):
+        raise DepthlrError(
+            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
+        )
+
+
+def draws(build: Callable[[], nn.Module], seeds: Sequence[int]) -> Iterator[nn.Module]:
+    """`build()` under each seed; random states are left as they were."""
+    for seed in seeds:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = build()
+        yield model
