@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from benchmarks.transferbench.measuring import measure_task
 from benchmarks.transferbench.page import put
-from benchmarks.transferbench.rules import CANDIDATES, CHOSEN, RULES, compared_with
+from benchmarks.transferbench.rules import CANDIDATES, CHOSEN, RULES
 from benchmarks.transferbench.sweeping import sweep_task
-from benchmarks.transferbench.table import comparison
+from benchmarks.transferbench.table import comparison, unfinished
 from benchmarks.transferbench.task import Split, Task
 from benchmarks.transferbench.tasks import TASKS
 
@@ -72,10 +72,12 @@ def table(
         raise DepthlrError("The peers' twins stand in the tables of dev and test: choose one of those.")
     if name == "test" and not final:
         raise DepthlrError("The test tasks are looked at once, when the rule is chosen: --final says that it is.")
-    if name == "test" and (CHOSEN is None or candidates or rule):
-        raise DepthlrError("The test tasks judge the one rule CHOSEN in rules.py, without candidates: set it first.")
-    rules = RULES | CANDIDATES if candidates or CHOSEN in CANDIDATES or rule in CANDIDATES else RULES
-    ours = rule or compared_with()
+    if name == "test" and (candidates or rule):
+        raise DepthlrError("The test tasks judge the one rule chosen on dev: leave out --candidates and --rule.")
+    if name == "test" and (lacking := unfinished(TASKS, name, results)):
+        raise DepthlrError(f"The test tasks are looked at once, when all are there: {', '.join(lacking)} missing.")
+    rules = RULES | CANDIDATES if candidates or rule in CANDIDATES else RULES
+    ours = rule or CHOSEN
     if ours not in rules:
         raise DepthlrError(f"There is no rule {ours!r}{did_you_mean(ours, rules)}: choose from {', '.join(rules)}.")
     if not candidates:

@@ -17,14 +17,13 @@ from benchmarks.transferbench.step import Change, Step
 from depthlr.energy.persistent import expected
 from depthlr.law.pathsum import log_pathsum
 from depthlr.law.rules import rule_named
-from depthlr.transfer.suggest import CALIBRATED_DECADES
+from depthlr.transfer.suggest import BALANCED, balanced_rate
 
 Level = Callable[[Measured], float | None]
 Cost = Callable[[Measured], float]
 
-CHOSEN: str | None = None  # the default rule; set it, designed on dev alone, before any test oracle is looked at
-ONE_DRAW = "persistent energy, one draw"  # what `suggest_rate` does
-FAVOURITE = "persistent energy"  # until then
+CHOSEN = "persistent energy"  # the default rule: designed on dev alone, set before any test oracle was looked at
+SUGGESTION = "suggest_rate"
 SWEPT_SEEDS = 3  # the first initialisations are those of the sweep's own cells
 
 
@@ -40,6 +39,7 @@ class Rule:
     carries: bool = True  # or only suggests: then its suggestion for the target counts, whatever the source
     cost: Cost = free  # seconds for one size
     own_models: bool = False  # judged on twins in its authors' parametrisation
+    each_draw: bool = False  # judged on every initialisation by itself
     peer: bool = False  # of others, not of ours
 
 
@@ -97,25 +97,40 @@ def energy(of: Callable[[Step], float], *, swept: bool = False) -> Rule:
     return of_steps(log_rate, swept=swept)
 
 
-def persistent_energy(draws: int | None = None) -> Rule:
-    """From the arithmetic mean over initialisations, or over the first few.
+def persistent_energy(*, each_draw: bool = False) -> Rule:
+    """From the arithmetic mean over initialisations, or from each.
 
     Deep plain stacks have initialisations whose signal nearly dies out: their energies are tiny, though they train best
     at no larger rate, and would lead a median or a geometric mean.
     """
 
     def level(measured: Measured) -> float | None:
-        energies = [draw.found for draw in measured.persistent[:draws]]
+        energies = [draw.found for draw in measured.persistent]
         if not energies or expected(energies).total <= 0:
             return None
-        # With momentum a steady drift goes 1/(1 - momentum) as far while the stability limit hardly moves; the tuned
-        # rate lies between, and the geometric middle fits.
-        return CALIBRATED_DECADES + 0.5 * math.log10(1 - measured.momentum) + math.log10(expected(energies).rate)
+        return math.log10(expected(energies).rate) + half_gain(measured)
 
     def cost(measured: Measured) -> float:
-        return sum(one.seconds for one in measured.persistent[:draws])
+        return sum(one.seconds for one in measured.persistent)
 
-    return Rule(level, absolute=True, cost=cost)
+    return Rule(level, absolute=True, cost=cost, each_draw=each_draw)
+
+
+def half_gain(measured: Measured) -> float:
+    """Momentum takes a steady drift 1/(1 - momentum) as far and hardly moves the stability limit: the middle fits."""
+    return 0.5 * math.log10(1 - measured.momentum)
+
+
+def suggestion(measured: Measured) -> float | None:
+    """As `depthlr.suggest_rate` has it, from one initialisation."""
+    if not measured.persistent:
+        return None
+    found = balanced_rate(measured.persistent[0].found, -measured.steps[0].slope)
+    return None if found is None else BALANCED.decades + math.log10(found) + half_gain(measured)
+
+
+def suggestion_cost(measured: Measured) -> float:
+    return measured.persistent[0].seconds + measured.steps[0].seconds
 
 
 def newton(bend: Callable[[Step], float], *, curvature: bool) -> Rule:
@@ -172,7 +187,8 @@ RULES: dict[str, Rule] = {
     "readout energy": energy(lambda s: s.readout.energy),
     "relative energy": energy(lambda s: geometric(u.relative for u in s.hidden)),
     "persistent energy": persistent_energy(),
-    ONE_DRAW: persistent_energy(1),  # what suggest_rate(model) can see
+    "persistent energy, one draw": persistent_energy(each_draw=True),
+    SUGGESTION: Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost, each_draw=True),
 }
 
 # On trial: designed and compared on dev alone.
@@ -196,8 +212,3 @@ CANDIDATES: dict[str, Rule] = {
     "curvature": newton(lambda s: s.curvature, curvature=True),
     "Gauss-Newton": newton(lambda s: s.gauss_newton, curvature=False),
 }
-
-
-def compared_with() -> str:
-    """The rule that the others are compared with."""
-    return CHOSEN or FAVOURITE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from statistics import median
 
@@ -24,6 +24,16 @@ class Known:
     def sizes(self) -> list[int]:
         """Sizes that were measured and whose optima lie inside the range."""
         return [size for size in self.oracle.curves if size in self.measured and self.oracle.rate(size) is not None]
+
+    def each_draw(self) -> Iterator[Known]:
+        """The same as if one initialisation alone had been measured, for each of them."""
+        draws = min((min(len(one.persistent), len(one.steps)) for one in self.measured.values()), default=0)
+        for place in range(draws):
+            alone = {
+                size: replace(one, persistent=(one.persistent[place],), steps=(one.steps[place],))
+                for size, one in self.measured.items()
+            }
+            yield replace(self, measured=alone)
 
 
 @dataclass(frozen=True)

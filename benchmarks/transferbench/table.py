@@ -11,7 +11,7 @@ from benchmarks.transferbench.bootstrap import gain
 from benchmarks.transferbench.coverage import CARRIED, SUGGESTED, Coverage, coverage, coverage_of_pairs
 from benchmarks.transferbench.measured import read_measured
 from benchmarks.transferbench.oracle import read_oracle
-from benchmarks.transferbench.rules import ONE_DRAW, Rule, free
+from benchmarks.transferbench.rules import SUGGESTION, Rule, free
 from benchmarks.transferbench.scores import Known, Pair, by_task, carried, floor, suggested
 from benchmarks.transferbench.task import Split, Task
 from benchmarks.transferbench.verdicts import judgement, sentence
@@ -54,8 +54,13 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     limit = [pair for one in ordinary for pair in floor(one)]
     rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    notes = [*_intervals(errors[ours], ours), *_suggestions(rules, ordinary), *_verdicts(ordinary)]
+    notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
     return "\n".join([*lines, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
+
+
+def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
+    """What the tasks of a split lack."""
+    return _read([task for task in tasks if task.split == split], folder)[1]
 
 
 def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[str]]:
@@ -76,6 +81,8 @@ def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[s
 def _judged_on(
     name: str, rule: Rule, ordinary: list[Known], twins: Iterable[Task], known: Mapping[str, Known]
 ) -> list[Known]:
+    if rule.each_draw:
+        return [alone for one in ordinary for alone in one.each_draw()]
     if not rule.own_models:
         return ordinary
     return [known[twin.name] for twin in twins if twin.rule == name and twin.name in known]
@@ -120,16 +127,19 @@ def _intervals(pairs: Sequence[Pair], ours: str) -> Iterator[str]:
         yield _held(held, CARRIED, f"interval of a rate carried by {ours}")
 
 
-def _suggestions(rules: Mapping[str, Rule], known: Sequence[Known]) -> Iterator[str]:
+def _suggestions(rules: Mapping[str, Rule], judged: Mapping[str, Sequence[Known]]) -> Iterator[str]:
     """Of the rates that `suggest_rate` gives."""
-    rule = rules.get(ONE_DRAW)
-    errors = {one.name: list(suggested(rule, one)) for one in known} if rule else {}
-    told = {task: found for task, found in errors.items() if found}
-    held = coverage(told, {task: len(found) for task, found in told.items()}, SUGGESTED)
+    errors: dict[str, list[float]] = {}
+    sizes: dict[str, int] = {}  # draws of one size share its optimum, so they are one comparison
+    for one in judged.get(SUGGESTION, ()):
+        if found := list(suggested(rules[SUGGESTION], one)):
+            errors.setdefault(one.name, []).extend(found)
+            sizes[one.name] = len(found)
+    held = coverage(errors, sizes, SUGGESTED)
     if held is not None:
-        middle = np.median([error for found in told.values() for error in found])
-        text = _held(held, SUGGESTED, f"interval of a rate suggested by {ONE_DRAW}")
-        yield f"{text} Its median error, signed, is {middle:+.2f}."
+        middle = np.median([np.median(found) for found in errors.values()])
+        text = _held(held, SUGGESTED, f"interval of a rate that {SUGGESTION} gives")
+        yield f"{text} The middle task's median error, signed, is {middle:+.2f}."
 
 
 def _held(held: Coverage, level: float, what: str) -> str:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.random_batches import random_batches
+from depthlr.energy.fall import promised_fall
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.suggest import CALIBRATED_DECADES, INTERVAL_DECADES
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, Basis
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]
@@ -32,15 +33,31 @@ def rate(model: nn.Module, optimizer="sgd", loss_fn=F.cross_entropy, batches=BAT
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
-def test_it_is_a_fixed_multiple_of_the_rate_of_persistent_energy_one(optimizer: str) -> None:
+def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_loss(optimizer: str) -> None:
     model = resnet()
     energy = persistent_energy(model, BATCHES, F.cross_entropy, optimizer)
+    fall = promised_fall(model, BATCHES[0], F.cross_entropy, optimizer)
     found = suggest_rate(model, BATCHES, F.cross_entropy, optimizer)
-    assert found.rate**2 * energy.energy == pytest.approx(10 ** (2 * CALIBRATED_DECADES))
-    assert math.log10(found.high / found.rate) == pytest.approx(INTERVAL_DECADES)
+    one, whole = energy.energy**-0.5, energy.loss / fall
+    assert found.rate**2 == pytest.approx(10 ** (2 * BALANCED.decades) * one * whole)
+    assert math.log10(found.high / found.rate) == pytest.approx(BALANCED.interval)
     assert found.low * found.high == pytest.approx(found.rate**2)
-    assert float(found) == found.rate
-    assert any("provisional" in note for note in found.notes)
+    assert (float(found), found.measure) == (found.rate, BALANCED.measure)
+    assert any("tuned rates of ten tasks" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
+def test_the_measure_says_by_what_the_measured_rate_is_multiplied(basis: Basis) -> None:
+    assert basis.measure.startswith(f"{10**basis.decades:.1f} times the ")
+
+
+def test_a_loss_below_zero_leaves_the_energy_alone() -> None:
+    model = resnet()
+    found = suggest_rate(model, BATCHES, lambda output, target: F.cross_entropy(output, target) - 5)
+    energy = persistent_energy(model, BATCHES, F.cross_entropy)
+    assert found.rate == pytest.approx(10**ENERGY_ALONE.decades * energy.rate)
+    assert math.log10(found.high / found.rate) == pytest.approx(ENERGY_ALONE.interval)
+    assert any("left out of the measure" in note for note in found.notes)
 
 
 def test_scaling_the_loss_leaves_adams_rate_and_divides_sgds() -> None:

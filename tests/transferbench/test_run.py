@@ -1,6 +1,7 @@
 """Oracles, measures and table on tiny tasks: resumable, rebuilt alike, and blind to the test split unless asked."""
 
 import json
+import re
 import shutil
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -162,9 +163,11 @@ def test_the_test_split_stays_hidden(results, monkeypatch, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- dev -->\n<!-- /dev -->\nafter\n")
     options = ["table", "--results", str(results), "--page", str(page)]
-    for more in (["--split", "test"], ["--split", "test", "--final"]):
-        run = CliRunner().invoke(command.app, [*options, *more])
+    refused = {(): "--final", ("--final",): "hidden .* missing", ("--final", "--candidates"): "leave out"}
+    for more, reason in refused.items():
+        run = CliRunner().invoke(command.app, [*options, "--split", "test", *more])
         assert isinstance(run.exception, DepthlrError)
+        assert re.search(reason, str(run.exception))
         assert not run.output
     run = CliRunner().invoke(command.app, [*options, "--split", "dev"])
     assert run.exit_code == 0

@@ -11,16 +11,16 @@ from benchmarks.transferbench.rules import CANDIDATES, RULES, Rule, factor
 from benchmarks.transferbench.scores import Pair, by_task, carried, floor, suggested
 from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
-from depthlr.transfer.suggest import CALIBRATED_DECADES
+from depthlr.transfer.suggest import BALANCED
 
 
-@pytest.mark.parametrize(("name", "offset"), [("mean energy", 0.0), ("persistent energy", CALIBRATED_DECADES)])
-def test_an_exact_rule_errs_by_nothing_and_regrets_nothing(name, offset):
+@pytest.mark.parametrize("name", ["mean energy", "persistent energy"])
+def test_an_exact_rule_errs_by_nothing_and_regrets_nothing(name):
     pairs = list(carried(RULES[name], known()))
     assert len(pairs) == len(SIZES) * (len(SIZES) - 1)
     assert max(abs(pair.error) for pair in pairs) < 1e-12
     assert max(pair.regret for pair in pairs) == pytest.approx(0, abs=1e-6)
-    assert list(suggested(RULES[name], known())) == pytest.approx([offset] * len(SIZES), abs=1e-12)
+    assert list(suggested(RULES[name], known())) == pytest.approx([0] * len(SIZES), abs=1e-12)
 
 
 def test_copying_errs_by_the_oracles_own_change():
@@ -46,10 +46,29 @@ def test_rules_answer_each_other(name):
 
 def test_persistent_energy_takes_the_arithmetic_mean_over_draws():
     made = measured(4, 100.0, shares=(4.0, 0.01, -0.01, 0.0))
-    assert RULES["persistent energy"].level(made) == pytest.approx(CALIBRATED_DECADES - 1)
+    assert RULES["persistent energy"].level(made) == pytest.approx(-1)
     assert RULES["persistent energy"].cost(made) == 1.0
-    assert RULES["persistent energy, one draw"].level(made) == pytest.approx(CALIBRATED_DECADES - 1 - math.log10(2))
-    assert RULES["persistent energy, one draw"].cost(made) == 0.25
+
+
+def test_every_draw_by_itself_is_a_measurement_of_one():
+    task = known()
+    alone = list(task.each_draw())
+    assert len(alone) == 3
+    for share, one in zip((0.5, 0.1, 2.4), alone, strict=True):
+        (draw,) = one.measured[4].persistent
+        assert draw.found.energy == pytest.approx(share * 10 ** (-2 * task.oracle.rate(4)))
+        assert (one.name, one.oracle, len(one.measured[4].steps)) == (task.name, task.oracle, 1)
+        assert RULES["persistent energy, one draw"].cost(one.measured[4]) == 0.25
+
+
+def test_suggestions_are_the_librarys():
+    made = measured(4, 100.0, shares=(4.0, 1.0))
+    rule = RULES["suggest_rate"]
+    # Energy 1 is at 10^-1 / 2; the loss of 2.3 falls at a slope of 1, so at a rate of 2.3.
+    assert rule.level(made) == pytest.approx(BALANCED.decades + 0.5 * math.log10(0.05 * 2.3))
+    assert rule.cost(made) == 0.75
+    heavy = measured(4, 100.0, shares=(4.0, 1.0), momentum=0.9)
+    assert rule.level(heavy) == pytest.approx(rule.level(made) - 0.5)
 
 
 @pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw"])

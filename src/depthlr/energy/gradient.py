@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from depthlr.energy.batch import LossFn
+from depthlr.energy.batch import LossFn, split
 from depthlr.errors import DepthlrError
 from depthlr.trace.record import readouts_of
-from depthlr.trace.run import eager, untouched
+from depthlr.trace.run import cannot_run, eager, untouched
 from depthlr.trace.unwrap import is_sharded
 
 NOT_MOVED = "the loss does not depend on any trainable parameter, so its gradient is zero."
@@ -37,6 +39,37 @@ def same_conditions(model: nn.Module, seed: int) -> Iterator[None]:
     # all passes use the plain one.
     with eager(), untouched(model, seed), sdpa_kernel(SDPBackend.MATH):
         yield
+
+
+@dataclass(frozen=True)
+class Backward:
+    """What a backward pass tells of a batch."""
+
+    readout: int  # which of the outputs the loss reads
+    loss: Tensor
+    gradients: dict[str, Tensor]
+
+
+def backward(
+    model: nn.Module,
+    parameters: Mapping[str, nn.Parameter],
+    batch: Any,
+    loss_fn: LossFn,
+    seed: int,
+    readout: int | None = None,
+) -> Backward:
+    """The gradient on one batch; `seed` draws its dropout. Finding the readout costs passes: say which, if known."""
+    arguments, target = split(batch, next(iter(parameters.values())).device)
+    leaves = leaves_of(parameters)
+    with same_conditions(model, seed):
+        with torch.enable_grad():
+            try:
+                output = functional_call(model, leaves, *arguments)
+            except Exception as error:
+                raise cannot_run(error) from error
+        loss = loss_of(output, target, loss_fn)
+        place = which_readout(output, loss) if readout is None else readout
+        return Backward(place, loss.detach(), gradients_of(loss, leaves))
 
 
 def leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:

@@ -19,25 +19,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from depthlr.energy.batch import LossFn, batches_of, split
 from depthlr.energy.draws import check_draws, draws
 from depthlr.energy.gradient import (
+    backward,
     check_measurable,
     check_moves,
-    gradients_of,
     largest_entry,
-    leaves_of,
-    loss_of,
     same_conditions,
-    which_readout,
 )
 from depthlr.energy.step import step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
 from depthlr.trace.record import readouts_of
-from depthlr.trace.run import cannot_run, check_runnable
+from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 
 LEARNT_FROM = 16  # batches; fewer leave more noise, though no bias
@@ -94,22 +90,14 @@ def persistent_energy(
     *learnt, seen = checked_batches(batches, limit)
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums
     losses, largest = [], 0.0
+    readout: int | None = None
     for place, batch in enumerate(learnt):
-        arguments, target = split(batch, device)
-        leaves = leaves_of(parameters)
-        with same_conditions(model, seed + place):  # dropout is noise too: no two batches share a mask
-            with torch.enable_grad():
-                try:
-                    output = functional_call(model, leaves, *arguments)
-                except Exception as error:
-                    raise cannot_run(error) from error
-            loss = loss_of(output, target, loss_fn)
-            if place == 0:
-                readout = which_readout(output, loss)
-            gradients = gradients_of(loss, leaves)
-        largest = max(largest, largest_entry(loss.detach(), gradients))
-        losses.append(float(loss.detach()))
-        _add(halves[place % 2], gradients)
+        # Dropout is noise too: no two batches share a mask.
+        found = backward(model, parameters, batch, loss_fn, seed + place, readout)
+        readout = found.readout
+        largest = max(largest, largest_entry(found.loss, found.gradients))
+        losses.append(float(found.loss))
+        _add(halves[place % 2], found.gradients)
     check_moves(largest)
     inputs, _ = split(seen, device)
     changes = []
@@ -117,7 +105,7 @@ def persistent_energy(
         mean = {name: total / count for name, total in half.items()}
         direction = step_direction(optimizer, parameters, mean)
         with same_conditions(model, seed + len(learnt)), moved(model, parameters, direction, inputs) as output:
-            value, change = value_and_change(readouts_of(output)[readout])
+            value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
     size, product, *own = (
         float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
