@@ -57,8 +57,9 @@ def sweep_task(
     except OutOfTime:
         pass
     finally:
-        kept = [kept for store in stores if store.is_file() for kept in read_store(store).records.values()]
-        if kept:
+        found = [read_store(store) for store in stores if store.is_file()]
+        own = [content for content in found if content.study.digest == study.digest]  # another's was refused
+        if kept := [one for content in own for one in content.records.values()]:
             _write(task, study, kept, depths, facts, complete, out)
     return complete
 

@@ -14,7 +14,8 @@ from benchmarks.transferbench.measuring import PARTS, measure_task
 from benchmarks.transferbench.models import Models
 from benchmarks.transferbench.oracle import read_oracle
 from benchmarks.transferbench.page import put
-from benchmarks.transferbench.rules import RULES
+from benchmarks.transferbench.rules import RULES, SUGGESTION
+from benchmarks.transferbench.scores import Known
 from benchmarks.transferbench.sweeping import sweep_task
 from benchmarks.transferbench.table import comparison
 from tests.transferbench.tiny import tiny_task
@@ -23,6 +24,7 @@ from typer.testing import CliRunner
 from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline
+from depthlr.transfer.suggest import suggest_rate
 
 MULTIPLIED = "benchmarks.transferbench.parametrised:resnet?width=4&inputs=1&power=0.5"
 TASKS = (
@@ -75,6 +77,26 @@ def test_a_finished_task_is_not_run_again(results):
     assert sweep_task(TASKS[0], "fp32", data=gone, work=gone, out=results, until=Deadline())
     assert measure_task(TASKS[0], data=gone, out=results, until=Deadline())
     assert (results / "plain.csv").read_bytes() == before
+
+
+def test_a_sweep_at_another_precision_is_refused_and_leaves_the_table(results, tmp_path):
+    for file in results.glob("plain.*"):
+        shutil.copy(file, tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("plain.*")}
+    with pytest.raises(DepthlrError, match=r"holds another study .*fp32 -> bf16"):
+        sweep_task(TASKS[0], "bf16", data=results, work=tmp_path, out=tmp_path, until=Deadline(), workers=1)
+    assert {name: (tmp_path / name).read_bytes() for name in before if "facts" not in name} == {
+        name: content for name, content in before.items() if "facts" not in name
+    }
+
+
+def test_suggestions_are_those_of_the_library(results):
+    models = Models(TASKS[1], 2, TASKS[1].examples(results))
+    known = Known("adaptive", read_oracle(TASKS[1], results), read_measured(TASKS[1], results))
+    for seed, alone in enumerate(known.each_draw()):
+        batches = models.batches(seed, LEARNT_FROM + 1)
+        true = suggest_rate(models.fresh(seed), batches, models.loss_fn, "adam").rate
+        assert 10 ** RULES[SUGGESTION].level(alone.measured[2]) == pytest.approx(true, rel=1e-3)
 
 
 def test_measures_hold_every_size_and_seed(results):
