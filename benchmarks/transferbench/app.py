@@ -11,7 +11,7 @@ from benchmarks.transferbench.measuring import measure_task
 from benchmarks.transferbench.page import put
 from benchmarks.transferbench.rules import CANDIDATES, CHOSEN, RULES
 from benchmarks.transferbench.sweeping import sweep_task
-from benchmarks.transferbench.table import comparison, unfinished
+from benchmarks.transferbench.table import comparison, finished, unfinished
 from benchmarks.transferbench.task import Split, Task
 from benchmarks.transferbench.tasks import TASKS
 
@@ -65,6 +65,7 @@ def table(
     final: Annotated[bool, typer.Option("--final", help="show the test tasks: once, when the rule is chosen")] = False,
     candidates: Annotated[bool, typer.Option("--candidates", help="the rules on trial too; dev, not written")] = False,
     rule: Annotated[str | None, typer.Option(help="compare with this rule [the chosen one]")] = None,
+    plot: Annotated[Path | None, typer.Option(help="a PNG to draw it in")] = None,
 ) -> None:
     """Print the comparison, and write it into the page."""
     name = splits(split)
@@ -86,6 +87,10 @@ def table(
     print(text, end="")
     if not candidates and rule is None:
         put(page, name, text)
+    if plot is not None:
+        from benchmarks.transferbench.picture import draw  # here: matplotlib is not needed otherwise
+
+        draw(finished(TASKS, name, results), RULES, plot)
 
 
 def splits(name: str) -> Split:

@@ -63,6 +63,11 @@ def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
     return _read([task for task in tasks if task.split == split], folder)[1]
 
 
+def finished(tasks: Sequence[Task], split: Split, folder: Path) -> list[Known]:
+    """The tasks of a split that were swept and measured."""
+    return list(_read([task for task in tasks if task.split == split], folder)[0].values())
+
+
 def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[str]]:
     known, missing = {}, []
     for task in tasks:

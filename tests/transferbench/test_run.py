@@ -191,7 +191,9 @@ def test_the_test_split_stays_hidden(results, monkeypatch, tmp_path):
         assert isinstance(run.exception, DepthlrError)
         assert re.search(reason, str(run.exception))
         assert not run.output
-    run = CliRunner().invoke(command.app, [*options, "--split", "dev"])
+    plot = tmp_path / "plot.png"
+    run = CliRunner().invoke(command.app, [*options, "--split", "dev", "--plot", str(plot)])
+    assert plot.read_bytes().startswith(b"\x89PNG")
     assert run.exit_code == 0
     assert run.output.strip() in page.read_text()
     assert page.read_text().startswith("before\n")
