@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
 from depthlr.energy.step import is_factory
 from depthlr.errors import DepthlrError
+from depthlr.trace.random_states import random_states_kept
 
 
 def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
@@ -25,7 +25,6 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
 def draws(build: Callable[[], nn.Module], seeds: Sequence[int]) -> Iterator[nn.Module]:
     """`build()` under each seed; random states are left as they were."""
     for seed in seeds:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with random_states_kept(seed):
             model = build()
         yield model

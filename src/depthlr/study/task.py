@@ -12,6 +12,7 @@ from depthlr.init.plan import BranchScale, Variance, apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.python_name import python_callable
 from depthlr.study.description import LOSS, Study
+from depthlr.trace.random_states import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.task import Training as Budget
 
@@ -36,8 +37,7 @@ def task_at(study: Study, size: int, examples: Examples) -> Task:
 
     def _built_under(seed: int) -> nn.Module:
         """A parameter that the plan keeps has its builder's value, so the builder must draw it from the seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with random_states_kept(seed, devices=[]):
             return fresh()
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)

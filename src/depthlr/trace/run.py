@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypedDict
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -20,6 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError
 from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.random_states import random_states_kept
 from depthlr.trace.record import Recorder
 from depthlr.trace.unwrap import is_sharded, unwrap
 
@@ -174,17 +173,8 @@ def eager() -> Iterator[None]:
 def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
     """Run a model and put back what running it changes: attributes, buffers, random states. `seed` fixes the latter."""
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=sorted(devices, key=str)), _attributes_kept(model):
-        if seed is not None:
-            torch.manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002 (models draw from the global state)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
+    with random_states_kept(seed, devices), _attributes_kept(model):
+        yield
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from depthlr.law.html import html_table
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, effective_depth
+from depthlr.trace.random_states import random_states_kept
 
 SEEDS = 8  # initialisations, where a function builds the model
 MEASURED = (
@@ -213,7 +214,7 @@ def _measured(
         else:
             names = range(seed, seed + seeds)
             draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
-            with torch.random.fork_rng():
+            with random_states_kept():
                 model = place()
         depths.append(depth_on(model, batches[0]).total)
     here, there = (expected(found) for found in draws)

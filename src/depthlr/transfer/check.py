@@ -8,7 +8,6 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
-import torch
 from torch import nn
 
 from depthlr.energy.batch import LossFn, depth_on
@@ -19,6 +18,7 @@ from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.trace.depth import Depth, Units
+from depthlr.trace.random_states import random_states_kept
 from depthlr.transfer.findings import Verdict, findings
 from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against
 
@@ -93,7 +93,7 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _depth(build: Callable[[int], nn.Module], size: int, batch: Any, units: Units) -> Depth:
-    with torch.random.fork_rng():
+    with random_states_kept():
         model = build(size)
     return depth_on(model, batch, units)
 

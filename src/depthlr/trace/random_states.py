@@ -1,0 +1,26 @@
+"""Random states that models draw from: torch's, numpy's and Python's, kept, and seeded if asked."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+
+
+@contextlib.contextmanager
+def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] | None = None) -> Iterator[None]:
+    """What is drawn inside, from `seed` where it is given, leaves no trace; `devices` are the GPUs it is drawn on."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=None if devices is None else sorted(devices, key=str)):
+        if seed is not None:
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 (models draw from the global state)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002

@@ -1,0 +1,43 @@
+"""Initialisations drawn under seeds: from whichever generator, alike each time, with no trace."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from depthlr.energy.draws import draws
+
+SOURCES = {
+    "torch": lambda: float(torch.rand(())),
+    "numpy": lambda: float(np.random.rand()),  # noqa: NPY002
+    "python": random.random,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_seed_fixes_what_is_drawn_and_leaves_the_generator_alone(source: str) -> None:
+    draw = SOURCES[source]
+
+    def build() -> nn.Module:
+        layer = nn.Linear(1, 1)
+        nn.init.constant_(layer.weight, draw())
+        return layer
+
+    def weights() -> list[float]:
+        return [model.weight.item() for model in draws(build, range(3))]
+
+    torch.manual_seed(7)
+    np.random.seed(7)  # noqa: NPY002
+    random.seed(7)
+    expected = draw()
+    torch.manual_seed(7)
+    np.random.seed(7)  # noqa: NPY002
+    random.seed(7)
+    first = weights()
+    assert draw() == expected
+    assert weights() == first
+    assert len(set(first)) == 3
