@@ -59,3 +59,22 @@ def test_sparse_gradients_count() -> None:
     dense.load_state_dict(model.state_dict())
     found, expected = (promised_fall(one, tokens, F.cross_entropy) for one in (model, dense))
     assert found == pytest.approx(expected)
+
+
+def test_a_factory_sees_every_parameter_in_its_order() -> None:
+    model = network()
+    first = next(model.parameters()).requires_grad_(False)
+    seen = []
+
+    def factory(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        seen.append([tuple(p.shape) for p in parameters])
+        *body, weight, bias = parameters
+        groups = [{"params": body, "lr": 0.0}, {"params": [weight, bias], "lr": 1.0}]
+        return torch.optim.SGD(groups)
+
+    head = list(model.parameters())[-2:]
+    F.cross_entropy(model(BATCH[0]), BATCH[1]).backward()
+    square = sum(float((p.grad**2).sum()) for p in head)
+    assert promised_fall(model, BATCH, F.cross_entropy, factory) == pytest.approx(square)
+    assert seen[0] == [tuple(p.shape) for p in model.parameters()]
+    assert first.grad is None

@@ -58,7 +58,11 @@ def step_direction(
     is left out (its `initial_lr` counts).
     """
     before = {n: _precise(parameters[n].detach()) for n in gradients}
-    copies = {n: nn.Parameter(tensor.clone()) for n, tensor in before.items()}
+    # All parameters in their order, since a factory may tell them apart by it; those without a gradient do not move.
+    copies = {
+        n: nn.Parameter((before[n] if n in before else p.detach()).clone(), requires_grad=p.requires_grad)
+        for n, p in parameters.items()
+    }
     optimizers = _on_copies(optimizer, parameters, copies)
     for name, gradient in gradients.items():
         dense = gradient.to_dense() if gradient.is_sparse else gradient
