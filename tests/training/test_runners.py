@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.training.tiny import tiny_task
+from tests.training.tiny import dying_task, tiny_task
 from torch import nn
 
 from depthlr.errors import DepthlrError
@@ -75,6 +75,15 @@ def test_workers_give_the_same_numbers_in_any_order() -> None:
     for cell, outcome in found.items():
         assert np.array_equal(outcome.losses, train_plainly(tiny_task(cell.size), cell).losses)
     assert len(found) == 4
+
+
+def test_a_worker_that_dies_is_named_with_what_may_have_killed_it() -> None:
+    pool = Workers(dying_task, workers=1)
+    try:
+        with pytest.raises(DepthlrError, match=r"worker process died .*__main__.* is kept"):
+            list(pool.train(CELLS))
+    finally:
+        pool.close()
 
 
 def test_a_run_that_diverges_stops_early_and_says_so() -> None:

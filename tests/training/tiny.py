@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import torch
@@ -26,3 +27,7 @@ def tiny_task(size: int, pattern: str = "resnet?width=4&blocks={}", **training) 
         examples=digit_set(),
         training=Training(**{"steps": 12, "batch": 16, **training}),
     )
+
+
+def dying_task(size: int) -> Task:
+    os._exit(1)

@@ -36,8 +36,8 @@ class Workers:
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
             raise DepthlrError(
-                "a worker process died (out of memory, or killed); what had finished is kept: run the study again, "
-                "with fewer workers."
+                "a worker process died (out of memory, killed, or started by a script that does not sweep under "
+                'if __name__ == "__main__"); what had finished is kept: mend that or take fewer workers, and go on.'
             ) from error
         finally:
             for future in futures:
