@@ -583,12 +583,19 @@ def test_the_expectation_is_the_arithmetic_mean() -> None:
     assert expected([of(-1.0, 1.0), of(3.0, 3.0)]).energy == 1.0
 
 
-def test_the_uncertainty_is_the_standard_error_of_the_draws_rates() -> None:
+def test_the_standard_error_is_the_scatter_that_repeated_draws_show() -> None:
     assert standard_error([of(1.0, 1.0)]) == 0
     assert standard_error([of(3.0, 3.0)] * 4) == 0
-    found = [of(energy, energy) for energy in (1.0, 1e-2, 1e-4)]  # rates 1, 10, 100
-    assert standard_error(found) == pytest.approx(1 / math.sqrt(3))
     assert standard_error([of(-1.0, 8.0), of(1.0, 1.0)]) == 0  # noise: both rates are 1
+    draw = np.random.default_rng(0)
+    rates, errors = [], []
+    for _ in range(400):
+        found = [of(energy, energy) for energy in np.exp(draw.normal(0, 1, 32))]  # scattering by 0.43 decades
+        rates.append(math.log10(expected(found).rate))
+        errors.append(standard_error(found))
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(rates), rel=0.1)
+    geometric = 0.5 * math.log10(math.e) / math.sqrt(32)  # what the draws' own rates would say
+    assert np.std(rates) > 1.15 * geometric
 
 
 def test_one_batch_without_a_gradient_stops_nothing() -> None:

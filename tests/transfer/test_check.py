@@ -14,6 +14,7 @@ from depthlr import DepthlrError, check_transfer, init_
 from depthlr.data.batch import digits_batches
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import PersistentEnergy, expected, persistent_energy_over_seeds
+from depthlr.energy.persistent import standard_error
 from depthlr.models.mlp import MLP
 from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
@@ -80,10 +81,20 @@ def test_errors_are_the_rules_rate_over_the_measured_one(plain) -> None:
     assert row.rate == expected(deep).rate
     assert row.copy_error == pytest.approx(math.log10(expected(shallow).rate / expected(deep).rate))
     assert row.law_error == pytest.approx(row.copy_error - 1.5 * math.log10(17 / 5))
-    variances = [torch.tensor([one.rate for one in over]).log10().var() for over in (shallow, deep)]
-    spread = 2.7764 * math.sqrt(float(sum(variances)) / 3)  # Student's t, 95%, 4 degrees of freedom
+    spread = 2.7764 * math.hypot(
+        standard_error(shallow), standard_error(deep)
+    )  # Student's t, 95%, 4 degrees of freedom
     assert row.uncertainty == pytest.approx(spread, abs=1e-4)
-    assert row.sd == pytest.approx(math.sqrt(float(variances[1])), rel=1e-4)
+    assert row.sd == pytest.approx(float(torch.tensor([one.rate for one in deep]).log10().std()), rel=1e-4)
+
+
+def test_models_that_are_alike_under_every_seed_say_nothing_of_scatter() -> None:
+    torch.manual_seed(0)
+    made = {size: mlp(size) for size in (4, 16)}
+    batches = list(ALL) * 2  # enough for every seed to have its own, so that their energies differ
+    found = check_transfer(lambda size: made[size], (4, 16), batches, F.cross_entropy, "adam", seeds=2, limit=3)
+    assert math.isinf(found.sizes[-1].uncertainty)
+    assert "let build(size) draw anew" in str(found)
 
 
 def measured(plain, *energies: tuple[float, float]) -> Measured:

@@ -133,6 +133,92 @@ def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, 
     assert any("group where it adds most" in note for note in found.notes) is differ
 
 
+@pytest.mark.parametrize("first", ["frozen", "empty", "zero"])
+def test_the_rate_is_that_of_the_first_group_that_moves(first: str) -> None:
+    model = resnet().double()
+    stem, *rest = model.parameters()
+    stem.requires_grad_(first != "frozen")
+    groups = [{"params": [] if first == "empty" else [stem], "lr": 0.0 if first == "zero" else 1.0}]
+    body, head = rest[:-1], rest[-1:]
+    if first == "empty":
+        body = [stem, *body]
+    found = suggest_rate(
+        model,
+        PRECISE,
+        F.cross_entropy,
+        torch.optim.SGD([*groups, {"params": body, "lr": 0.01}, {"params": head, "lr": 0.02}]),
+    )
+    alone = torch.optim.SGD([{"params": body, "lr": 0.01}, {"params": head, "lr": 0.02}])
+    assert found.rate == pytest.approx(rate(model, alone, batches=PRECISE), rel=1e-6)
+    assert any("first group that moves" in note for note in found.notes)
+
+
+def test_factories_may_tell_parameters_apart_by_identity() -> None:
+    model = resnet().double()
+    head = model.head.weight
+
+    def factory(parameters):
+        given = list(parameters)
+        groups = [
+            {"params": [p for p in given if p is not head]},
+            {"params": [p for p in given if p is head], "lr": 10.0},
+        ]
+        return torch.optim.SGD(groups, lr=1.0)
+
+    assert rate(model, factory, batches=PRECISE) == pytest.approx(
+        rate(model, factory(model.parameters()), batches=PRECISE), rel=1e-9
+    )
+    assert rate(model, factory, batches=PRECISE) < 0.9 * rate(model, batches=PRECISE)
+
+
+class Writing(nn.Module):
+    """Triples its input, in place or not."""
+
+    def __init__(self, inside: nn.Module, in_place: bool) -> None:
+        super().__init__()
+        self.inside, self.in_place = inside, in_place
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inside(x.mul_(3) if self.in_place else x * 3)
+
+
+def test_models_that_write_into_their_input_are_measured_alike() -> None:
+    given = [(x.clone(), y) for x, y in BATCHES]
+    found = [rate(Writing(resnet(), in_place), batches=given) for in_place in (False, True)]
+    assert found[0] == found[1]
+    assert all(torch.equal(x, kept) for (x, _), (kept, _) in zip(given, BATCHES, strict=True))
+
+
+def test_an_embedding_that_shortens_its_weights_keeps_them() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(9, 6, max_norm=1.0), nn.Flatten(), nn.Linear(24, 3))
+    before = model[0].weight.detach().clone()
+    batches = [(torch.randint(9, (8, 4)), torch.randint(3, (8,))) for _ in range(4)]
+    assert suggest_rate(model, batches, F.cross_entropy).rate > 0
+    assert torch.equal(model[0].weight, before)
+
+
+class Complex(nn.Module):
+    """One linear map of the plane, as a complex number or as a matrix."""
+
+    def __init__(self, as_complex: bool) -> None:
+        super().__init__()
+        self.as_complex = as_complex
+        weight = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        self.weight = nn.Parameter(torch.view_as_complex(weight) if as_complex else weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight if self.as_complex else torch.view_as_complex(self.weight)
+        return (x.to(weight.dtype) @ weight.T).abs()
+
+
+def test_complex_weights_count_with_both_parts() -> None:
+    draw = torch.Generator().manual_seed(1)
+    inputs = torch.randn(5, 8, 4, generator=draw, dtype=torch.float64)
+    batches = [(x, x[:, :3].argmax(1)) for x in inputs]
+    assert rate(Complex(True), batches=batches) == pytest.approx(rate(Complex(False), batches=batches))
+
+
 def test_the_long_run_of_momentum_is_what_torch_does() -> None:
     for nesterov in (False, True):
         weight = nn.Parameter(torch.zeros((), dtype=torch.float64))
@@ -176,8 +262,12 @@ class Huge(nn.Module):
         return self.layer(x.flatten(1)) * 1e14
 
 
-def stepped(model: nn.Module) -> torch.optim.Optimizer:
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+def heavy(parameters) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+
+def stepped(model: nn.Module, make=heavy) -> torch.optim.Optimizer:
+    optimizer = make(model.parameters())
     F.cross_entropy(model(X), Y).backward()
     optimizer.step()
     return optimizer
@@ -206,6 +296,9 @@ def headless() -> nn.Module:
         (Huge, {"loss_fn": lambda out, y: out.mean()}, "persistent energy is (inf|nan), .* check the init"),
         (resnet, {"optimizer": "sdg"}, "unknown optimizer"),
         (lambda: STEPPED, {"optimizer": stepped(STEPPED)}, "taken steps already"),
+        (lambda: STEPPED, {"optimizer": stepped(STEPPED, torch.optim.Adam)}, "taken steps already"),
+        (resnet, {"optimizer": torch.optim.RAdam}, "plain SGD's, .* measure Adam"),
+        (resnet, {"optimizer": torch.optim.SparseAdam}, "SparseAdam cannot take a step .*dense gradients"),
         (resnet, {"optimizer": lambda p: torch.optim.SGD(p, momentum=1.0)}, "never settles"),
     ],
 )

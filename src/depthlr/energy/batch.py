@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError
+from depthlr.law.domain import whole
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.run import Arguments, arguments_of
 
@@ -18,6 +19,7 @@ LossFn = Callable[[Any, Any], Tensor]
 
 def batches_of(batches: Any, limit: int) -> list[Any]:
     """One batch, a sequence of them (all are used) or any other iterable such as a DataLoader (the first `limit`)."""
+    whole(limit, "limit", least=1)
     if isinstance(batches, Mapping) or _is_pair(batches):
         return [batches]
     if isinstance(batches, Sequence) and not isinstance(batches, str):
@@ -50,7 +52,8 @@ def _is_pair(value: Any) -> bool:
 def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
     """A batch as the model's arguments and the loss's target, on the model's device."""
     plain = dict(batch) if isinstance(batch, Mapping) else batch  # tokenizers return mappings of their own
-    moved = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.to(device), plain)
+    # Copied even where they lie on the device, because a model may write into its input.
+    moved = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.to(device, copy=True), plain)
     if isinstance(moved, Mapping):
         return arguments_of(moved), moved
     return arguments_of(moved[0]), moved[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from depthlr.energy.step import is_factory
@@ -20,6 +21,14 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
         raise DepthlrError(
             "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
         )
+
+
+def draws_anew(build: Callable[[], nn.Module]) -> bool:
+    """Does `build()` give other weights under another seed?"""
+    first, second = (list(model.parameters()) for model in draws(build, (0, 1)))
+    return len(first) != len(second) or any(
+        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
+    )
 
 
 def draws(build: Callable[[], nn.Module], seeds: Sequence[int]) -> Iterator[nn.Module]:

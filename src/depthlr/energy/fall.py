@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from depthlr.energy.batch import LossFn
 from depthlr.energy.gradient import backward, check_measurable
@@ -26,6 +26,12 @@ def promised_fall(model: nn.Module, batch: Any, loss_fn: LossFn, optimizer: Any 
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     gradients = backward(model, parameters, batch, loss_fn, seed).gradients
-    dense = {name: (g.to_dense() if g.is_sparse else g).double() for name, g in gradients.items()}
     direction = step_direction(optimizer, parameters, gradients)
-    return -float(torch.stack([(g * direction[name].double()).sum() for name, g in dense.items()]).sum())
+    return -float(torch.stack([_inner(g, direction[name]) for name, g in gradients.items()]).sum())
+
+
+def _inner(gradient: Tensor, change: Tensor) -> Tensor:
+    """The inner product, as a double; real and imaginary parts are coordinates."""
+    dense = gradient.to_dense() if gradient.is_sparse else gradient
+    first, second = (torch.view_as_real(t) if t.is_complex() else t for t in (dense, change))
+    return (first.double() * second.double()).sum()

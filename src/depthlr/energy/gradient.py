@@ -136,8 +136,10 @@ def _has_reentrant_checkpoint(loss: Tensor) -> bool:
 
 def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
     """Of the gradient; refuse a loss or a gradient that is not finite."""
-    sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values()]
-    value, largest = torch.stack([loss.double().reshape(()), torch.stack(sizes).max()]).tolist()
+    sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values() if g.numel()]
+    value, largest = torch.stack(
+        [loss.double().reshape(()), torch.stack([loss.new_zeros(()).double(), *sizes]).max()]
+    ).tolist()
     if not math.isfinite(value):
         raise DepthlrError(f"the loss is {value} on this batch, so it has no step: check the data and the init.")
     if not math.isfinite(largest):

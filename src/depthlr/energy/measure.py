@@ -72,8 +72,7 @@ def update_energy(
         depth = depth_of(graph, units)  # while a GPU still works on the gradient
         check_moves(largest_entry(loss, gradients))
         direction = step_direction(optimizer, parameters, gradients)
-        if probe is not None:
-            arguments, _ = split(probe, device)
+        arguments, _ = split(batch if probe is None else probe, device)
         with same_conditions(model, seed):
             measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
     return _average(measured)

@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, pstdev
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import RAdam
 
 from depthlr.energy.batch import LossFn, batches_of, split
 from depthlr.energy.draws import check_draws, draws
@@ -29,9 +30,10 @@ from depthlr.energy.gradient import (
     largest_entry,
     same_conditions,
 )
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import optimizers_of, step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
+from depthlr.law.domain import whole
 from depthlr.trace.record import readouts_of
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
@@ -79,13 +81,15 @@ def persistent_energy(
     """Persistent energy of this very initialisation, for the optimizer's real next step, in about a step a batch.
 
     `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. Each
-    has dropout of its own, drawn by `seed`; the rest is as in `update_energy`. Model, gradients, buffers and random
-    states are left as they were.
+    has dropout of its own, drawn by `seed`; the rest is as in `update_energy`. An optimizer that has taken steps takes
+    what it keeps of them into both halves, where it counts as agreement. Model, gradients, buffers and random states
+    are left as they were.
     """
     model = unwrap(model)
     check_runnable(model)
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
+    _check_typical(optimizer, parameters)
     device = next(iter(parameters.values())).device
     *learnt, seen = checked_batches(batches, limit)
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums
@@ -99,11 +103,11 @@ def persistent_energy(
         losses.append(float(found.loss))
         _add(halves[place % 2], found.gradients)
     check_moves(largest)
-    inputs, _ = split(seen, device)
     changes = []
     for half, count in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
         mean = {name: total / count for name, total in half.items()}
         direction = step_direction(optimizer, parameters, mean)
+        inputs, _ = split(seen, device)
         with same_conditions(model, seed + len(learnt)), moved(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
@@ -118,8 +122,17 @@ def persistent_energy(
     return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(learnt))
 
 
+def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> None:
+    """Refuse a first step that is unlike all later ones."""
+    made = optimizers_of(optimizer, list(parameters.values()))
+    if any(isinstance(one, RAdam) and not any(one.state.values()) for one in made):
+        raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
+
+
 def checked_batches(batches: Any, limit: int) -> list[Any]:
     """Three or more, or a sentence that says why."""
+    if whole(limit, "limit", least=1) < 3:
+        raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
     found = batches_of(batches, limit)
     if len(found) < 3:
         raise DepthlrError(
@@ -188,6 +201,12 @@ def expected(found: Sequence[PersistentEnergy]) -> PersistentEnergy:
 
 
 def standard_error(found: Sequence[PersistentEnergy]) -> float:
-    """Of log10 of the rate, in decades, by the draws' scatter; 0 for a single draw, which has none."""
-    decades = [math.log10(one.rate) for one in found]
-    return stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
+    """Of log10 of the expected energy's rate, in decades, by the jackknife; 0 for a single draw, which has none.
+
+    The arithmetic mean of energies that scatter by decades hangs on few of them: leaving one out after the other shows
+    that, where the scatter of the draws' own rates, which is their geometric mean's, does not.
+    """
+    if len(found) < 2:
+        return 0.0
+    without = [math.log10(expected([*found[:place], *found[place + 1 :]]).rate) for place in range(len(found))]
+    return pstdev(without) * math.sqrt(len(found) - 1)

@@ -54,11 +54,10 @@ def step_direction(
 ) -> dict[str, Tensor]:
     """Change of every parameter in one step at base rate 1, for these gradients.
 
-    Groups with rates of their own keep their ratio to the first group's, which is the base rate; a scheduler's warm-up
-    is left out (its `initial_lr` counts).
+    Groups with rates of their own keep their ratio to that of the first group that moves, which is the base rate; a
+    scheduler's warm-up is left out (its `initial_lr` counts).
     """
     before = {n: _precise(parameters[n].detach()) for n in gradients}
-    # All parameters in their order, since a factory may tell them apart by it; those without a gradient do not move.
     copies = {
         n: nn.Parameter((before[n] if n in before else p.detach()).clone(), requires_grad=p.requires_grad)
         for n, p in parameters.items()
@@ -67,7 +66,7 @@ def step_direction(
     for name, gradient in gradients.items():
         dense = gradient.to_dense() if gradient.is_sparse else gradient
         copies[name].grad = dense.to(copies[name].dtype)
-    base = _use_initial_rates(optimizers)
+    base = _use_initial_rates(optimizers, {id(copies[name]) for name in gradients})
     for one in optimizers:
         try:
             one.step()
@@ -76,11 +75,16 @@ def step_direction(
                 f"{type(one).__name__}.step() needs more than gradients ({error}); update energy takes optimizers "
                 "whose step() works without a closure."
             ) from error
+        except RuntimeError as error:
+            detail = str(error).splitlines()[0]
+            raise DepthlrError(f"{type(one).__name__} cannot take a step on these gradients ({detail}).") from error
     return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
 
 
 def _precise(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
+    if tensor.device.type == "mps":
+        return tensor.float()
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
 def optimizers_of(optimizer: Any, parameters: list[nn.Parameter]) -> list[Optimizer]:
@@ -103,11 +107,10 @@ def optimizers_of(optimizer: Any, parameters: list[nn.Parameter]) -> list[Optimi
 def _on_copies(
     optimizer: Any, parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
 ) -> list[Optimizer]:
-    """The optimizer, or a copy of it, holding the copied parameters."""
-    optimizers = optimizers_of(optimizer, list(copies.values()))
+    """A copy of the optimizer, holding the copied parameters."""
+    # A factory is given the model's own parameters, which it may tell apart by place or by identity.
+    optimizers = optimizers_of(optimizer, list(parameters.values()))
     held = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
-    if held & {id(c) for c in copies.values()}:
-        return optimizers
     if not held & {id(parameters[n]) for n in copies}:
         raise DepthlrError("the optimizer holds none of the model's parameters: build it from model.parameters().")
     memo: dict[int, Any] = {id(parameters[n]): c for n, c in copies.items()}
@@ -128,12 +131,12 @@ def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
     return clone
 
 
-def _use_initial_rates(optimizers: Sequence[Optimizer]) -> float:
-    """Undo schedulers and return the base rate: the first one that is not zero."""
+def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> float:
+    """Undo schedulers and return the base rate: the first one that is not zero, of a group that moves."""
     groups = [group for one in optimizers for group in one.param_groups]
     for group in groups:
         group["lr"] = float(group.get("initial_lr", group["lr"]))
-    base = next((g["lr"] for g in groups if g["lr"] > 0), None)
+    base = next((g["lr"] for g in groups if g["lr"] > 0 and moving & set(map(id, g["params"]))), None)
     if base is None:
         raise DepthlrError("every rate in the optimizer is 0: give it any positive rate (only ratios matter).")
     return float(base)

@@ -179,11 +179,15 @@ def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _attributes_kept(model: nn.Module) -> Iterator[None]:
-    """Undo what a forward pass writes into its modules: caches it fills, counters, buffers it replaces or updates."""
+    """Undo what a forward pass writes into its modules: caches it fills, counters, buffers it replaces or updates.
+
+    Weights too, where an embedding's `max_norm` has it shorten them.
+    """
     before = []
     for module in model.modules():
         own = {n: copy.copy(v) if isinstance(v, dict | list | set) else v for n, v in vars(module).items()}
-        values = {n: b.detach().clone() for n, b in module._buffers.items() if b is not None and not b.is_meta}
+        written = {**module._buffers, **(module._parameters if getattr(module, "max_norm", None) is not None else {})}
+        values = {n: t.detach().clone() for n, t in written.items() if t is not None and not t.is_meta}
         before.append((module, own, values))
     try:
         yield
@@ -193,6 +197,6 @@ def _attributes_kept(model: nn.Module) -> Iterator[None]:
                 module.__dict__.clear()
                 module.__dict__.update(own)
                 for name, value in values.items():
-                    buffer = module._buffers[name]
-                    if buffer is not None:
-                        buffer.copy_(value)
+                    kept = module._buffers.get(name, module._parameters.get(name))
+                    if kept is not None:
+                        kept.copy_(value)

@@ -14,6 +14,7 @@ from torch import nn
 from torch.optim import SGD
 
 from depthlr.energy.batch import LossFn, batches_of, depth_on
+from depthlr.energy.draws import draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
@@ -33,7 +34,7 @@ from depthlr.law.domain import positive, whole
 from depthlr.law.html import html_table
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
-from depthlr.trace.depth import Depth, effective_depth
+from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
 
 SEEDS = 8  # initialisations, where a function builds the model
@@ -92,13 +93,15 @@ def transfer_rate(
     aggregate: str = "arithmetic",
     seed: int = 0,
     seeds: int = SEEDS,
+    units: Units = None,
 ) -> CarriedRate:
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
 
     With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`): no law is
     assumed. Pass functions that build them, and the mean over `seeds` initialisations counts, not one draw. Else the
-    law carries the rate, and models need an `example` to be counted. `rule="am-mup"` compares mean update energies
-    (`aggregate`: of which mean), also energies that were measured before; the other rules are in `depthlr.law.RULES`.
+    law carries the rate, and models need an `example` to be counted (`units`: as in `effective_depth`). `rule="am-mup"`
+    compares mean update energies (`aggregate`: of which mean), also energies that were measured before; the other rules
+    are in `depthlr.law.RULES`.
     """
     rate = positive(rate, "The rate")
     rule = rule or ("law" if batches is None else "measured")
@@ -110,16 +113,16 @@ def transfer_rate(
         drawn = any(not isinstance(place, nn.Module) for place in places)
         draws = whole(seeds, "The number of seeds", least=1) if drawn else 1
         given = read_batches(batches, draws, LEARNT_FROM + 1)  # once, since a loader gives others the next time
-        carried = _measured(rate, places, given, loss_fn, optimizer, seed, draws)
+        carried = _measured(rate, places, given, loss_fn, optimizer, seed, draws, units)
         for note in carried.notes:
             warnings.warn(note, stacklevel=2)
         return carried
     if rule == "am-mup":
-        return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed)
+        return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed, units)
     if rule not in RULES:
         raise DepthlrError(f"There is no rule {rule!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
     chosen = rule_named(rule)
-    here, there = _depth(source, example), _depth(target, example)
+    here, there = _depth(source, example, units), _depth(target, example, units)
     alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
     kind: Family = "sgd" if alike else family or family_of(optimizer)
     if chosen.counts_paths:
@@ -156,13 +159,13 @@ def family_of(optimizer: Any) -> Family:
     raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
 
 
-def _depth(place: Place, example: Any) -> Depth:
+def _depth(place: Place, example: Any, units: Units) -> Depth:
     if isinstance(place, Depth):
         return place
     if isinstance(place, nn.Module):
         if example is None:
             raise DepthlrError("counting a model's depth needs an example input: pass example=.")
-        return effective_depth(place, example)
+        return effective_depth(place, example, units=units)
     if isinstance(place, Energy | EnergyOverSeeds):
         return Depth(len(place.units), len(place.units))
     if callable(place):
@@ -202,7 +205,14 @@ def _check_measuring(rule: str, batches: Any, loss_fn: LossFn | None, optimizer:
 
 
 def _measured(
-    rate: float, places: Sequence[Any], batches: list[Any], loss_fn: Any, optimizer: Any, seed: int, seeds: int
+    rate: float,
+    places: Sequence[Any],
+    batches: list[Any],
+    loss_fn: Any,
+    optimizer: Any,
+    seed: int,
+    seeds: int,
+    units: Units,
 ) -> CarriedRate:
     draws: list[tuple[PersistentEnergy, ...]] = []
     depths: list[int] = []
@@ -216,14 +226,14 @@ def _measured(
             draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
             with random_states_kept():
                 model = place()
-        depths.append(depth_on(model, batches[0]).total)
+        depths.append(depth_on(model, batches[0], units).total)
     here, there = (expected(found) for found in draws)
     # Energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1).
     factor = there.rate / here.rate
     errors = [standard_error(found) for found in draws]
     unsure = math.hypot(*errors)
     notes = [NOISY] if here.noisy or there.noisy else []
-    if any(len(found) > 1 and not error for found, error in zip(draws, errors, strict=True)):
+    if any(not isinstance(place, nn.Module) and not draws_anew(place) for place in places):
         notes.append("a function gives the same model every time: let it draw its weights anew, or pass the model.")
     if unsure > UNSURE:
         notes.append(
@@ -234,11 +244,20 @@ def _measured(
 
 
 def _am_mup(
-    rate: float, places: Sequence[Any], batches: Any, loss_fn: Any, optimizer: Any, aggregate: str, seed: int
+    rate: float,
+    places: Sequence[Any],
+    batches: Any,
+    loss_fn: Any,
+    optimizer: Any,
+    aggregate: str,
+    seed: int,
+    units: Units,
 ) -> CarriedRate:
     given = None if batches is None else batches_of(batches, LIMIT)  # once, for both models
     here, there = (
-        place if isinstance(place, Energies) else update_energy(place, given, loss_fn, optimizer, seed=seed)
+        place
+        if isinstance(place, Energies)
+        else update_energy(place, given, loss_fn, optimizer, seed=seed, units=units)
         for place in places
     )
     if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from depthlr.energy.batch import LossFn, depth_on
+from depthlr.energy.draws import draws_anew
 from depthlr.energy.persistent import LEARNT_FROM, persistent_energy_over_seeds, read_batches
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
@@ -79,7 +80,7 @@ def check_transfer(
         make = partial(build, size)
         energies = update_energy_over_seeds(make, draws, given[0], loss_fn, optimizer, units=units)
         persistent = persistent_energy_over_seeds(make, draws, given, loss_fn, optimizer, limit=limit)
-        rows.append(Measured(size, _depth(build, size, given[0], units), energies, persistent))
+        rows.append(Measured(size, _depth(build, size, given[0], units), energies, persistent, draws_anew(make)))
     return judged(rows)
 
 

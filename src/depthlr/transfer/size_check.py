@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
 
-from depthlr.energy.persistent import PersistentEnergy, expected
+from depthlr.energy.persistent import PersistentEnergy, expected, standard_error
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.law.power import transfer
 from depthlr.trace.depth import Depth
@@ -24,6 +24,7 @@ class Measured:
     depth: Depth
     energies: EnergyOverSeeds
     persistent: tuple[PersistentEnergy, ...]
+    drawn: bool = True  # a model of its own for every seed
 
     @cached_property
     def rate(self) -> float:
@@ -33,7 +34,12 @@ class Measured:
     @cached_property
     def sd(self) -> float | None:
         """Decades, over seeds; one seed has none."""
-        return stdev(self._decades) if len(self._decades) > 1 else None
+        return stdev(self._decades) if self.drawn and len(self._decades) > 1 else None
+
+    @cached_property
+    def error(self) -> float | None:
+        """The standard error of log10 of the rate; None where nothing is known of it."""
+        return standard_error(self.persistent) if self.sd else None
 
     @cached_property
     def rates(self) -> list[float]:
@@ -81,14 +87,14 @@ def against(first: Measured, row: Measured) -> SizeCheck:
         sd=row.sd,
         law_error=copied + math.log10(transfer(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,
-        uncertainty=0.0 if row is first else uncertainty(first.sd, row.sd, len(row.persistent)),
+        uncertainty=0.0 if row is first else uncertainty(first.error, row.error, len(row.persistent)),
     )
 
 
 def uncertainty(here: float | None, there: float | None, seeds: int) -> float:
-    """Half of Student's interval for a difference of means; seeds that all agree drew nothing, so they say nothing."""
+    """Half of Student's interval for a difference, from two standard errors; infinite where one is not known."""
     if not (here and there):
         return math.inf
     from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
 
-    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(here, there) / math.sqrt(seeds)
+    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(here, there)

@@ -90,6 +90,8 @@ def suggest_rate(
     model = unwrap(model)
     check_runnable(model)
     optimizers = optimizers_of(optimizer, list(model.parameters()))
+    if any(any(one.state.values()) for one in optimizers):
+        raise DepthlrError("the optimizer has taken steps already, and a suggestion is for the first: pass a new one.")
     gains = _momentum_gains(optimizers)
     given = checked_batches(batches, limit)
     found = persistent_energy(model, given, loss_fn, optimizer, seed=seed)
@@ -119,8 +121,6 @@ def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
     """How much further momentum takes each moving group in the long run than in the first step, which was measured."""
     gains = []
     for one in optimizers:
-        if isinstance(one, SGD) and any(slots.get("momentum_buffer") is not None for slots in one.state.values()):
-            raise DepthlrError("the optimizer has taken steps already, and momentum carries them on: pass a new one.")
         for group in filter(_moves, one.param_groups):
             # Normalised steps (Adam, Muon) do not add up to longer ones.
             gains.append(_sgd_gain(group) if isinstance(one, SGD) else 1.0)
@@ -164,6 +164,9 @@ def _notes(
             f"momentum{most} moves {gain:.3g} times as far in the long run as in the first step; the measured rate was "
             f"divided by the root of that, {math.sqrt(gain):.3g}."
         )
+    rates = {float(g.get("initial_lr", g["lr"])) for one in optimizers for g in one.param_groups if _moves(g)}
+    if len(rates) > 1:
+        notes.append("it is the rate of the first group that moves; the others keep their ratios to it.")
     others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
     if others:
         notes.append(f"compared with tuned rates for SGD, Adam and AdamW alone, not for {', '.join(others)}.")
