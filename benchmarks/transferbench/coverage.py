@@ -22,18 +22,22 @@ class Coverage:
     width: float  # median half-width of the interval, in decades
 
 
-def coverage(errors: Mapping[str, Sequence[float]], comparisons: Mapping[str, int], level: float) -> Coverage | None:
+def coverage(
+    errors: Mapping[str, Sequence[float]], comparisons: Mapping[str, int], level: float, *, centred: bool = False
+) -> Coverage | None:
     """An interval of +- that quantile of the other tasks' |errors|; None with fewer than two tasks.
 
-    `comparisons` says how many errors of a task are independent: the n(n-1) pairs of n sizes hold n-1.
+    `comparisons` says how many errors of a task are independent: the n(n-1) pairs of n sizes hold n-1. `centred` also
+    takes the middle from the other tasks, as a rule with a calibrated constant does.
     """
     if len(errors) < 2:
         return None
     hits, widths = 0, []
     for task, own in errors.items():
-        others = [abs(error) for other, found in errors.items() if other != task for error in found]
-        width = float(np.quantile(others, level))
-        hits += sum(abs(error) <= width for error in own)
+        others = [np.asarray(found) for other, found in errors.items() if other != task]
+        middle = float(np.median([np.median(found) for found in others])) if centred else 0.0
+        width = float(np.quantile(np.abs(np.concatenate(others) - middle), level))
+        hits += sum(abs(error - middle) <= width for error in own)
         widths.append(width)
     share = hits / sum(map(len, errors.values()))
     trials = sum(comparisons.values())

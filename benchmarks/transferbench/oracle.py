@@ -15,8 +15,11 @@ import numpy as np
 from benchmarks.transferbench.sweeping import CELLS
 from benchmarks.transferbench.task import Task
 
+from depthlr.errors import DepthlrError
 from depthlr.law.optimum import optimum
 from depthlr.recipes.table import read_table, read_text
+from depthlr.study.description import difference
+from depthlr.study.toml import study_from_dict
 
 FITTED_DECADES = 0.4  # to either side of the least loss
 FITTED_EXCESS = 0.05  # of the loss over the least
@@ -92,8 +95,12 @@ class Oracle:
 def read_oracle(task: Task, folder: Path) -> Oracle | None:
     """None where the task has not been swept to the end."""
     file, facts = folder / f"{task.name}.csv", folder / f"{task.name}.json"
-    if not (file.is_file() and facts.is_file() and json.loads(read_text(facts))["complete"]):
+    content = json.loads(read_text(facts)) if file.is_file() and facts.is_file() else {"complete": False}
+    if not content["complete"]:
         return None
+    if (swept := task.at(content["precision"])).digest != content["digest"]:
+        changes = ", ".join(difference(study_from_dict(content["study"]), swept))
+        raise DepthlrError(f"{file} is of another task than {task.name} is now ({changes}): sweep it anew.")
     points: dict[int, dict[int, list[tuple[float, float]]]] = {}
     for row in read_table(file, CELLS):
         curve = points.setdefault(int(row["size"]), {}).setdefault(int(row["seed"]), [])

@@ -15,9 +15,10 @@ from benchmarks.transferbench.measured import Measured, log10
 from benchmarks.transferbench.step import Change, Step
 
 from depthlr.energy.persistent import expected
+from depthlr.errors import DepthlrError
 from depthlr.law.pathsum import log_pathsum
 from depthlr.law.rules import rule_named
-from depthlr.transfer.suggest import BALANCED, balanced_rate
+from depthlr.transfer.suggest import measured_rate
 
 Level = Callable[[Measured], float | None]
 Cost = Callable[[Measured], float]
@@ -105,10 +106,13 @@ def persistent_energy(*, each_draw: bool = False) -> Rule:
     """
 
     def level(measured: Measured) -> float | None:
-        energies = [draw.found for draw in measured.persistent]
-        if not energies or expected(energies).total <= 0:
+        if not measured.persistent:
             return None
-        return math.log10(expected(energies).rate) + half_gain(measured)
+        energies = [draw.found for draw in measured.persistent]
+        try:
+            return math.log10(expected(energies).rate) + half_gain(measured)
+        except DepthlrError:  # no energy, or one that overflowed
+            return None
 
     def cost(measured: Measured) -> float:
         return sum(one.seconds for one in measured.persistent)
@@ -125,8 +129,11 @@ def suggestion(measured: Measured) -> float | None:
     """As `depthlr.suggest_rate` has it, from one initialisation."""
     if not measured.persistent:
         return None
-    found = balanced_rate(measured.persistent[0].found, -measured.steps[0].slope)
-    return None if found is None else BALANCED.decades + math.log10(found) + half_gain(measured)
+    try:
+        basis, rate = measured_rate(measured.persistent[0].found, -measured.steps[0].slope)
+    except DepthlrError:  # it would say why
+        return None
+    return basis.decades + math.log10(rate) + half_gain(measured)
 
 
 def suggestion_cost(measured: Measured) -> float:

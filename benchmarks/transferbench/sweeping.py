@@ -15,16 +15,18 @@ from typing import Any
 from benchmarks.transferbench.task import Task
 
 from depthlr.data.examples import Examples
+from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline, OutOfTime, Timed
 from depthlr.recipes.running.facts import Facts, read_facts
 from depthlr.recipes.running.provenance import provenance
 from depthlr.recipes.table import read_text, write_table, write_text
-from depthlr.study.description import Study
+from depthlr.study.description import Study, difference
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results
 from depthlr.study.run import Silent, sweep
 from depthlr.study.store import open_store, read_store
 from depthlr.study.task import judged_steps, task_at
+from depthlr.study.toml import study_from_dict
 from depthlr.trace.depth import Depth
 from depthlr.training.cell import Cell
 from depthlr.training.engine import open_engine
@@ -142,8 +144,11 @@ def _row(kept: Record, depths: Mapping[int, Depth]) -> dict[str, Any]:
 
 
 def _is_complete(file: Path, study: Study) -> bool:
-    """Does the finished table of this very sweep lie there already?"""
+    """Does the finished table of this very sweep lie there already? That of another one is not written over."""
     if not file.is_file():
         return False
     content = json.loads(read_text(file))
-    return content["complete"] is True and content["digest"] == study.digest
+    if content["complete"] and content["digest"] != study.digest:
+        changes = ", ".join(difference(study_from_dict(content["study"]), study))
+        raise DepthlrError(f"{file} is finished, and of another sweep ({changes}): move it, or choose another --out.")
+    return bool(content["complete"])

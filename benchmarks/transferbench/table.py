@@ -59,8 +59,9 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
 
 
 def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
-    """What the tasks of a split lack."""
-    return _read([task for task in tasks if task.split == split], folder)[1]
+    """What the tasks of a split lack, and their twins."""
+    names = {task.name for task in tasks if task.split == split}
+    return _read([task for task in tasks if task.name in names or task.twin in names], folder)[1]
 
 
 def finished(tasks: Sequence[Task], split: Split, folder: Path) -> list[Known]:
@@ -140,7 +141,7 @@ def _suggestions(rules: Mapping[str, Rule], judged: Mapping[str, Sequence[Known]
         if found := list(suggested(rules[SUGGESTION], one)):
             errors.setdefault(one.name, []).extend(found)
             sizes[one.name] = len(found)
-    held = coverage(errors, sizes, SUGGESTED)
+    held = coverage(errors, sizes, SUGGESTED, centred=True)
     if held is not None:
         middle = np.median([np.median(found) for found in errors.values()])
         text = _held(held, SUGGESTED, f"interval of a rate that {SUGGESTION} gives")

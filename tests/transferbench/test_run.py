@@ -79,15 +79,25 @@ def test_a_finished_task_is_not_run_again(results):
     assert (results / "plain.csv").read_bytes() == before
 
 
-def test_a_sweep_at_another_precision_is_refused_and_leaves_the_table(results, tmp_path):
+def test_an_unfinished_sweep_of_another_precision_is_refused_and_keeps_its_table(results, tmp_path):
     for file in results.glob("plain.*"):
         shutil.copy(file, tmp_path)
-    before = {file.name: file.read_bytes() for file in tmp_path.glob("plain.*")}
+    facts = json.loads((tmp_path / "plain.json").read_text()) | {"complete": False}
+    (tmp_path / "plain.json").write_text(json.dumps(facts))
     with pytest.raises(DepthlrError, match=r"holds another study .*fp32 -> bf16"):
         sweep_task(TASKS[0], "bf16", data=results, work=tmp_path, out=tmp_path, until=Deadline(), workers=1)
-    assert {name: (tmp_path / name).read_bytes() for name in before if "facts" not in name} == {
-        name: content for name, content in before.items() if "facts" not in name
-    }
+    assert json.loads((tmp_path / "plain.json").read_text()) == facts
+    assert (tmp_path / "plain.csv").read_bytes() == (results / "plain.csv").read_bytes()
+
+
+def test_a_finished_oracle_of_another_precision_is_not_written_over(results, tmp_path):
+    for file in results.glob("plain.*"):
+        if "sqlite" not in file.name:
+            shutil.copy(file, tmp_path)
+    before = (tmp_path / "plain.csv").read_bytes()
+    with pytest.raises(DepthlrError, match=r"is finished, and of another sweep .*fp32 -> bf16"):
+        sweep_task(TASKS[0], "bf16", data=results, work=tmp_path / "new", out=tmp_path, until=Deadline(), workers=1)
+    assert (tmp_path / "plain.csv").read_bytes() == before
 
 
 def test_suggestions_are_those_of_the_library(results):

@@ -1,17 +1,18 @@
 """Laws of the scores: exact rules err by nothing, and copying errs by what the oracle itself changes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from benchmarks.transferbench.bootstrap import gain
 from benchmarks.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs
-from benchmarks.transferbench.oracle import Curve
+from benchmarks.transferbench.oracle import Curve, Oracle
 from benchmarks.transferbench.rules import CANDIDATES, RULES, Rule, factor
 from benchmarks.transferbench.scores import Pair, by_task, carried, floor, suggested
 from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
-from depthlr.transfer.suggest import BALANCED
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE
 
 
 @pytest.mark.parametrize("name", ["mean energy", "persistent energy"])
@@ -79,10 +80,16 @@ def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(nam
     assert factor(rule, *heavy) == pytest.approx(factor(rule, *plain))
 
 
-@pytest.mark.parametrize("shares", [(), (0.0, 0.0)])
-def test_no_persistent_energy_above_zero_says_nothing(shares):
-    assert RULES["persistent energy"].level(measured(4, 1.0, shares)) is None
-    assert RULES["persistent energy, one draw"].level(measured(4, 1.0, shares)) is None
+@pytest.mark.parametrize("shares", [(), (0.0, 0.0), (math.inf, 1.0), (math.nan, 1.0)])
+@pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw", "suggest_rate"])
+def test_no_persistent_energy_above_zero_says_nothing(name, shares):
+    assert RULES[name].level(measured(4, 1.0, shares)) is None
+
+
+def test_a_suggestion_without_a_fall_is_read_from_the_energy_as_in_the_library():
+    made = measured(4, 100.0, shares=(1.0,))
+    flat = replace(made, steps=tuple(replace(step, slope=0.5) for step in made.steps))
+    assert RULES["suggest_rate"].level(flat) == pytest.approx(ENERGY_ALONE.decades - 1)
 
 
 def test_a_rule_without_source_is_judged_by_its_suggestion():
@@ -95,6 +102,22 @@ def test_the_floor_is_the_seeds_disagreement():
     assert max(abs(pair.error) for pair in floor(known())) < 1e-12
     shifted = known(jitter=0.0625)  # each seed shifts every optimum alike, which carrying cancels
     assert max(abs(pair.error) for pair in floor(shifted)) < 1e-12
+    # Seed 0's optimum at the largest size lies 0.3 decades above the other two's.
+    task = known()
+    best = task.oracle.rate(16)
+    curves = {**task.oracle.curves, 16: {0: bowl(best + 0.3), 1: bowl(best), 2: bowl(best)}}
+    pairs = [pair for pair in floor(replace(task, oracle=Oracle(curves))) if (pair.source, pair.target) == (4, 16)]
+    assert sorted(pair.error for pair in pairs) == pytest.approx([-0.3, -0.15, -0.15, 0.15, 0.15, 0.3], rel=1e-3)
+    assert max(pair.regret for pair in pairs) == pytest.approx(0.05 * 0.3**2, rel=0.2)
+
+
+def test_a_sizes_best_rate_is_the_mean_over_its_seeds_and_its_regret_too():
+    oracle = Oracle({4: {0: bowl(-1.3), 1: bowl(-1.0), 2: bowl(-1.0)}})
+    assert oracle.rate(4) == pytest.approx(-1.1, abs=1e-4)
+    assert oracle.rate(4, [0]) == pytest.approx(-1.3, abs=1e-4)
+    regret, bound = oracle.regret(4, -1.0)
+    assert (regret, bound) == (pytest.approx(0.05 * 0.3**2 / 3, rel=0.2), False)
+    assert oracle.regret(4, -9.0)[1]
 
 
 def test_regret_says_when_it_is_a_bound_and_when_a_run_diverged():
@@ -144,13 +167,15 @@ def test_an_optimum_at_the_end_of_the_range_is_none():
 def test_the_bootstrap_interval_covers():
     draw = np.random.default_rng(1)
     hits = 0
-    for _ in range(40):
-        differences = draw.normal(0.1, 0.05, 20)
-        found = gain({str(i): 0.0 for i in range(20)}, {str(i): float(d) for i, d in enumerate(differences)})
+    for _ in range(100):
+        differences = draw.normal(0.1, 0.05, 10)
+        found = gain({str(i): 0.0 for i in range(10)}, {str(i): float(d) for i, d in enumerate(differences)})
         assert found is not None
+        assert found[0] == pytest.approx(differences.mean())
         hits += found[1] <= 0.1 <= found[2]
-    assert hits >= 33  # 95 % of 40 is 38
+    assert 91 <= hits <= 99  # of 95; plain quantiles of the means hold it 90 times
     assert gain({"a": 0.1}, {"a": 0.2}) is None
+    assert gain({"a": 0.1, "b": 0.1}, {"a": 0.2, "b": 0.2}) == pytest.approx((0.1, 0.1, 0.1))
 
 
 def test_coverage_of_like_tasks_is_what_it_claims():

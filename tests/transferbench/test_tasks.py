@@ -1,12 +1,15 @@
-"""The list of tasks is what was promised, and no test oracle lies in the repository before a rule is chosen."""
+"""The list of tasks is what was promised, and the committed oracles are of these very tasks."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.transferbench.oracle import read_oracle
 from benchmarks.transferbench.rules import CHOSEN, RULES
 from benchmarks.transferbench.tasks import DEV, PEERS, TASKS, TEST
 
 from depthlr.data.sources import parse_name
+from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.trace.depth import effective_depth
 
@@ -57,6 +60,16 @@ def test_twins_differ_from_their_tasks_in_the_model_alone():
         assert RULES[twin.rule].own_models
         assert (twin.study.data, twin.study.search) == (task.study.data, task.study.search)
         assert twin.study.training.branch_scale == "none"
+
+
+def test_committed_oracles_are_of_the_tasks_as_they_stand():
+    kept = [task for task in TASKS if (RESULTS / f"{task.name}.csv").exists()]
+    assert {*DEV} <= {*kept}
+    for task in kept:
+        assert read_oracle(task, RESULTS) is not None
+    other = replace(kept[0], study=replace(kept[0].study, training=replace(kept[0].study.training, steps=9)))
+    with pytest.raises(DepthlrError, match=r"another task .*steps: 100 -> 9"):
+        read_oracle(other, RESULTS)
 
 
 def test_the_chosen_rule_is_compared():

@@ -40,6 +40,25 @@ def test_a_task_whose_measured_rates_do_not_follow_the_law_is_warned_about():
     assert found.error == pytest.approx(math.log10(4), abs=1e-3)  # a whole power of depth, from 4 to 16
 
 
+def test_a_stem_of_another_scale_is_no_explosion():
+    """The first of a residual model's units is its stem, which the check leaves out."""
+    known = following(-1.5, -1.5)
+
+    def scaled(one, residual: int):
+        units = [
+            replace(unit, mean_square=10.0 ** (-place * one.size)) for place, unit in enumerate(one.steps[0].hidden)
+        ]
+        step = replace(one.steps[0], hidden=(units[-1], units[0]))
+        return replace(one, residual=residual, steps=(step,) * 3)
+
+    found = {
+        residual: judgement(replace(known, measured={s: scaled(one, residual) for s, one in known.measured.items()}))
+        for residual in (0, 1)
+    }
+    assert found[0].verdict is Verdict.fail
+    assert found[1].verdict is Verdict.passed
+
+
 def test_without_persistent_energies_there_is_no_verdict():
     known = following(-1.5, -1.5)
     bare = {size: replace(one, persistent=()) for size, one in known.measured.items()}

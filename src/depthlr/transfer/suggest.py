@@ -95,8 +95,7 @@ def suggest_rate(
     gains = _momentum_gains(optimizers)
     given = checked_batches(batches, limit)
     found = persistent_energy(model, given, loss_fn, optimizer, seed=seed)
-    balanced = balanced_rate(found, promised_fall(model, given[0], loss_fn, optimizer, seed=seed))
-    basis, measured = (ENERGY_ALONE, found.rate) if balanced is None else (BALANCED, balanced)
+    basis, measured = measured_rate(found, promised_fall(model, given[0], loss_fn, optimizer, seed=seed))
     # Momentum takes a steady drift 1 / (1 - beta) as far, while the limit of stability hardly moves: tuned rates lie in
     # between, near the geometric middle.
     rate = 10**basis.decades * measured / math.sqrt(max([1.0, *gains]))
@@ -107,14 +106,14 @@ def suggest_rate(
     return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, basis.measure, notes)
 
 
-def balanced_rate(energy: PersistentEnergy, fall: float) -> float | None:
-    """The geometric mean of the rates of energy 1 and of the whole loss's fall; None where the loss has no such rate.
+def measured_rate(energy: PersistentEnergy, fall: float) -> tuple[Basis, float]:
+    """The geometric mean of the rates of energy 1 and of the whole loss's fall; where there is no such fall, the first.
 
     A step that moves the readout far and promises little, as a convolutional network's first one, may be longer than
     energy 1 says; one that promises much in a short way may not go all of it.
     """
     whole = energy.loss / fall if fall > 0 else 0.0  # Polyak's step, L / -<g, d>, as if the least loss were 0
-    return math.sqrt(energy.rate * whole) if 0 < whole < math.inf else None
+    return (BALANCED, math.sqrt(energy.rate * whole)) if 0 < whole < math.inf else (ENERGY_ALONE, energy.rate)
 
 
 def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
