@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from pathlib import Path
 
 from benchmarks.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES
 from benchmarks.transferbench.step import Change, Step
+from benchmarks.transferbench.sweeping import CELLS
 from benchmarks.transferbench.task import Task
 
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.law.rules import Family
-from depthlr.recipes.table import read_table
+from depthlr.recipes.table import read_table, read_text
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,31 @@ def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
         for size, row in places.items()
     }
     return found or None
+
+
+def read_counted(task: Task, folder: Path) -> dict[int, Measured] | None:
+    """By size, with nothing but the depth, from the task's oracle: all that a peer looks at in its twins."""
+    file, facts = folder / f"{task.name}.csv", folder / f"{task.name}.json"
+    if not (file.is_file() and facts.is_file()):
+        return None
+    units = json.loads(read_text(facts))["units"]
+    places = {row["size"]: row for row in read_table(file, CELLS)}
+    training = task.study.training
+    return {
+        int(size): Measured(
+            int(size),
+            int(row["depth"]),
+            units[size]["plain"],
+            units[size]["residual"],
+            int(row["width"]),
+            training.optimizer,
+            training.momentum or 0.0,
+            (),
+            (),
+            {},
+        )
+        for size, row in places.items()
+    }
 
 
 def _read(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:

@@ -131,6 +131,7 @@ def _write(
         **facts.provenance,
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "digest": study.digest,
+        "units": {size: {"plain": depth.plain, "residual": depth.residual} for size, depth in depths.items()},
         "study": study.to_dict(),
     }
     write_table(out / f"{task.name}.csv", CELLS, [_row(one, depths) for one in sorted(kept, key=lambda k: k.cell)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from benchmarks.transferbench.bootstrap import gain
 from benchmarks.transferbench.coverage import CARRIED, SUGGESTED, Coverage, coverage, coverage_of_pairs
-from benchmarks.transferbench.measured import read_measured
+from benchmarks.transferbench.measured import read_counted, read_measured
 from benchmarks.transferbench.oracle import read_oracle
 from benchmarks.transferbench.rules import SUGGESTION, Rule, free
 from benchmarks.transferbench.scores import Known, Pair, by_task, carried, floor, suggested
@@ -72,7 +72,7 @@ def finished(tasks: Sequence[Task], split: Split, folder: Path) -> list[Known]:
 def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[str]]:
     known, missing = {}, []
     for task in tasks:
-        oracle, measured = read_oracle(task, folder), read_measured(task, folder)
+        oracle, measured = read_oracle(task, folder), (read_counted if task.twin else read_measured)(task, folder)
         if oracle is None:
             missing.append(f"{task.name} (oracle)")
         elif measured is None:
@@ -80,7 +80,7 @@ def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[s
         else:
             known[task.name] = Known(task.twin or task.name, oracle, measured)
             parts = dict.fromkeys(part for one in measured.values() for part in one.lacks)
-            missing += [f"{task.name} ({part})" for part in parts]
+            missing += [f"{task.name} ({part})" for part in parts if not task.twin]
     return known, missing
 
 
