@@ -5,11 +5,11 @@ python -m benchmarks.kill 50
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import signal
 import sqlite3
-import sys
 import tempfile
 import time
 import traceback
@@ -106,7 +106,9 @@ def _run_and_kill(given: Landscape, path: Path, ticks: int, moment: float) -> in
 
 
 def main() -> None:
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kills", type=int, nargs="?", default=50)
+    kills = parser.parse_args().kills
     with tempfile.TemporaryDirectory() as folder:
         verdict = kill_and_resume(landscape(0), kills, Path(folder), seed=int(time.time()))
     print(verdict)

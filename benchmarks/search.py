@@ -7,8 +7,8 @@ python -m benchmarks.search results/landscapes/*-held-out.csv    tables of bench
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,12 +123,14 @@ def judge(paths: list[str]) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) > 1 and sys.argv[1].endswith(".csv"):
-        judge(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("given", nargs="*", help="a number of made-up landscapes, or tables")
+    given = parser.parse_args().given
+    if given and given[0].endswith(".csv"):
+        judge(given)
         return
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    print(f"made up: {score(landscape(seed) for seed in range(count))}")
-    if len(sys.argv) > 1:
+    print(f"made up: {score(landscape(seed) for seed in range(int(given[0]) if given else 60))}")
+    if given:
         return
     for spec, optimizer, high in (("mlp?width=32", "sgd", 10.0), ("mlp?width=32&activation=tanh", "adam", 1.0)):
         print(f"{spec}, {optimizer}: {score([trained(spec, optimizer, high)])}", flush=True)

@@ -126,18 +126,19 @@ def half_gain(measured: Measured) -> float:
 
 
 def suggestion(measured: Measured) -> float | None:
-    """As `depthlr.suggest_rate` has it, from one initialisation."""
+    """As `depthlr.suggest_rate` has it, from these initialisations."""
     if not measured.persistent:
         return None
     try:
-        basis, rate = measured_rate(measured.persistent[0].found, -measured.steps[0].slope)
+        energy = expected([draw.found for draw in measured.persistent])
+        basis, rate = measured_rate(energy, -fmean(step.slope for step in measured.steps))
     except DepthlrError:  # it would say why
         return None
     return basis.decades + math.log10(rate) + half_gain(measured)
 
 
 def suggestion_cost(measured: Measured) -> float:
-    return measured.persistent[0].seconds + measured.steps[0].seconds
+    return sum(one.seconds for one in (*measured.persistent, *measured.steps))
 
 
 def newton(bend: Callable[[Step], float], *, curvature: bool) -> Rule:
@@ -196,6 +197,7 @@ RULES: dict[str, Rule] = {
     "persistent energy": persistent_energy(),
     "persistent energy, one draw": persistent_energy(each_draw=True),
     SUGGESTION: Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost, each_draw=True),
+    "suggest_rate, eight draws": Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost),
 }
 
 # On trial: designed and compared on dev alone.

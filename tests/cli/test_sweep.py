@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 from contextlib import nullcontext
 
 import pytest
@@ -138,6 +139,15 @@ def test_fit_reads_a_study(run, study):
         assert found["slope"] == swept["fits"][name]["slope"]
         assert set(found["rates"]) == {"9"}
     assert "slope -" in run("fit", "mine.sqlite")[1]
+
+
+def test_fit_of_a_study_without_depths_names_the_option(run, study):
+    run("sweep", str(study))
+    with sqlite3.connect("mine.sqlite") as connection:
+        connection.execute("DELETE FROM facts WHERE name = 'depths'")
+    with pytest.raises(DepthlrError, match="--over size"):
+        run("fit", "mine.sqlite")
+    assert "slope -" in run("fit", "mine.sqlite", "--over", "size")[1]
 
 
 def test_exports_of_equal_studies_are_equal_to_the_byte(run, study):

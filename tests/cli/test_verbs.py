@@ -117,6 +117,7 @@ def test_demo_tells_the_whole_story(run) -> None:
     ("arguments", "message"),
     [
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "lw"], "no rule 'lw'"),
+        (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "sdg"], "no optimizer 'sdg'"),
         (["transfer", "--rate", "-1", "--from", "4", "--to", "8"], "The rate must be"),
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "measured"], "is a depth: name models"),
         (["transfer", "--rate", "0.1", "--from", "nothing", "--to", "8"], "no model 'nothing'"),
@@ -135,6 +136,14 @@ def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], 
     assert err.startswith("depthlr: ")
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_fit_refuses_a_table_of_runs(run, tmp_path) -> None:
+    table = tmp_path / "cells.csv"
+    table.write_text("depth,rate,loss\n4,0.1,2.0\n8,0.05,2.1\n")
+    code, _, err = run("fit", str(table))
+    assert code == 2
+    assert "rows are runs, not optima" in err
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "depth,rate\n", "depth,rate\n4,x\n", "depth,rate\n4,0.1\n"])

@@ -9,6 +9,7 @@ from torch import nn
 
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.step import step_direction
+from depthlr.errors import DepthlrError
 
 X = torch.randn(16, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 BATCH = (X, X[:, :3].argmax(1))
@@ -78,3 +79,8 @@ def test_a_factory_sees_every_parameter_in_its_order() -> None:
     assert promised_fall(model, BATCH, F.cross_entropy, factory) == pytest.approx(square)
     assert seen[0] == [tuple(p.shape) for p in model.parameters()]
     assert first.grad is None
+
+
+def test_inference_mode_is_named() -> None:
+    with torch.inference_mode(), pytest.raises(DepthlrError, match="inference_mode"):
+        promised_fall(network(), BATCH, F.cross_entropy)

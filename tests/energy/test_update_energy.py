@@ -410,6 +410,8 @@ def frozen() -> nn.Module:
         (resnet, [], F.cross_entropy, "sgd", "batches is empty"),
         (resnet, X, F.cross_entropy, "sgd", "batches is a Tensor"),
         (resnet, [X, Y, X], F.cross_entropy, "sgd", "a batch is a pair"),
+        (resnet, [(X, Y, Y)], F.cross_entropy, "sgd", "of tensors .*not a tuple of Tensor, Tensor, Tensor"),
+        (resnet, [(X.numpy(), Y.numpy())], F.cross_entropy, "sgd", "of tensors .*not a tuple of ndarray, ndarray"),
         (frozen, (X, Y), F.cross_entropy, "sgd", "every parameter is frozen"),
     ],
 )

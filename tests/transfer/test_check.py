@@ -332,7 +332,7 @@ def test_a_loader_is_read_once() -> None:
         ({"seeds": 0}, "number of seeds"),
         ({"batches": [(X * math.nan, Y)] * 3}, "loss is nan"),
         ({"build": lambda size: nn.ReLU()}, "no parameters"),
-        ({"build": lambda size: "model"}, "torch.nn.Module"),
+        ({"build": lambda size: "model"}, "gave a str"),
         ({"optimizer": torch.optim.SGD(nn.Linear(2, 2).parameters())}, "bound to one model"),
     ],
 )

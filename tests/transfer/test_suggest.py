@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.random_batches import random_batches
+from depthlr.energy.draws import draws
 from depthlr.energy.fall import promised_fall
+from depthlr.energy.persistent import UNSURE, expected, persistent_energy_over_seeds, standard_error
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, Basis
 
@@ -28,8 +30,8 @@ def scaled(factor: float):
     return lambda output, target: factor * F.cross_entropy(output, target)
 
 
-def rate(model: nn.Module, optimizer="sgd", loss_fn=F.cross_entropy, batches=BATCHES) -> float:
-    return suggest_rate(model, batches, loss_fn, optimizer).rate
+def rate(model, optimizer="sgd", loss_fn=F.cross_entropy, batches=BATCHES, **options) -> float:
+    return suggest_rate(model, batches, loss_fn, optimizer, **options).rate
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
@@ -44,6 +46,24 @@ def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_l
     assert found.low * found.high == pytest.approx(found.rate**2)
     assert (float(found), found.measure) == (found.rate, BALANCED.measure)
     assert any("tuned rates of ten tasks" in note for note in found.notes)
+
+
+def test_of_a_function_it_is_from_the_means_over_initialisations() -> None:
+    def build() -> nn.Module:
+        return init_(ResNet(blocks=3, width=6, inputs=1, classes=3), X, seed=int(torch.randint(100, ())))
+
+    found = suggest_rate(build, BATCHES, F.cross_entropy, seeds=4)
+    energies = persistent_energy_over_seeds(build, range(4), BATCHES, F.cross_entropy)
+    falls = [promised_fall(model, BATCHES[0], F.cross_entropy) for model in draws(build, range(4))]
+    energy = expected(energies)
+    true = 10**BALANCED.decades * math.sqrt(energy.rate * energy.loss / (sum(falls) / 4))
+    assert found.rate == pytest.approx(true)
+    scatter = standard_error(energies)
+    assert math.log10(found.high / found.rate) == pytest.approx(math.hypot(BALANCED.interval, 1.28 * scatter))
+    assert any("initialisations scatter" in note for note in found.notes) is (scatter > UNSURE)
+    # Batches enough for two of them: each has its own.
+    own = suggest_rate(build, BATCHES[:4], F.cross_entropy, seeds=1, limit=4).rate
+    assert suggest_rate(build, BATCHES, F.cross_entropy, seeds=1, limit=4).rate != own
 
 
 @pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
@@ -290,7 +310,11 @@ def headless() -> nn.Module:
         (resnet, {"batches": [(X * math.nan, Y)] * 3}, "loss is nan"),
         (resnet, {"loss_fn": scaled(math.inf)}, "loss is inf"),
         (nn.ReLU, {}, "no parameters"),
-        (lambda: "model", {}, "torch.nn.Module"),
+        (lambda: "model", {}, "a function that builds the model is wanted, not a str"),
+        (lambda: lambda size: size, {}, r"builds the model failed \(TypeError"),
+        (lambda: lambda: 3, {}, "gave a int"),
+        (lambda: resnet, {"optimizer": torch.optim.SGD(resnet().parameters())}, "bound to one model"),
+        (lambda: resnet, {"seeds": 0}, "number of seeds"),
         (resnet, {"loss_fn": scaled(0.0)}, "gradient is zero"),
         (headless, {}, "readout is zero"),
         (Huge, {"loss_fn": lambda out, y: out.mean()}, "persistent energy is (inf|nan), .* check the init"),

@@ -263,7 +263,7 @@ def headless() -> ResNet:
         (lambda: measured(resnet(2), resnet(3), batches=(X, Y)), "batches holds 1, .* three or more"),
         (lambda: measured(resnet(2), resnet(3), rate=0.0), "rate must be"),
         (lambda: measured(draw(2), draw(3), seeds=0), "number of seeds"),
-        (lambda: measured(draw(2), lambda: "model"), "torch.nn.Module"),
+        (lambda: measured(draw(2), lambda: "model"), "gave a str"),
         (lambda: measured(resnet(2), resnet(3), optimizer=BOUND), "bound to one model"),
         (lambda: measured(draw(2), draw(3), optimizer=BOUND), "bound to one model"),
         (lambda: measured(resnet(2), headless(), rule="am-mup", batches=(X, Y)), "moves no unit before the head"),

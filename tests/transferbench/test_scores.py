@@ -63,13 +63,16 @@ def test_every_draw_by_itself_is_a_measurement_of_one():
 
 
 def test_suggestions_are_the_librarys():
-    made = measured(4, 100.0, shares=(4.0, 1.0))
-    rule = RULES["suggest_rate"]
-    # Energy 1 is at 10^-1 / 2; the loss of 2.3 falls at a slope of 1, so at a rate of 2.3.
+    made = measured(4, 100.0, shares=(4.0, 1.0, 1.0, 1.0, 13.0))
+    rule = RULES["suggest_rate, eight draws"]
+    # The mean energy is 400, which is 1 at 10^-1 / 2; the loss of 2.3 falls at a slope of 1, so at a rate of 2.3.
     assert rule.level(made) == pytest.approx(BALANCED.decades + 0.5 * math.log10(0.05 * 2.3))
-    assert rule.cost(made) == 0.75
-    heavy = measured(4, 100.0, shares=(4.0, 1.0), momentum=0.9)
+    assert rule.cost(made) == 5 * 0.75
+    heavy = measured(4, 100.0, shares=(4.0, 1.0, 1.0, 1.0, 13.0), momentum=0.9)
     assert rule.level(heavy) == pytest.approx(rule.level(made) - 0.5)
+    alone = replace(made, persistent=made.persistent[:1], steps=made.steps[:1])
+    assert RULES["suggest_rate"].level(alone) == pytest.approx(rule.level(made))
+    assert RULES["suggest_rate"].cost(alone) == 0.75
 
 
 @pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw"])

@@ -18,7 +18,14 @@ from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.cli.task import Data as DataName
 from depthlr.cli.task import task
 from depthlr.data.sources import load
-from depthlr.energy.persistent import PersistentEnergy, expected, persistent_energy_over_seeds, standard_error
+from depthlr.energy.persistent import (
+    SEEDS,
+    UNSURE,
+    PersistentEnergy,
+    expected,
+    persistent_energy_over_seeds,
+    standard_error,
+)
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.law.fit import fit_power_law
@@ -27,7 +34,6 @@ from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
-from depthlr.transfer.carry import SEEDS, UNSURE
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
 POINTS = 40  # eight a decade, as far apart as the optima of three seeds lie

@@ -61,6 +61,10 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
         results = read_results(file)
+        if over is Over.depth and results.depths is None:
+            raise DepthlrError(
+                f"{file} does not know its models' effective depths: fit over what it varies, --over size."
+            )
         return results.fit("depth" if over is Over.depth else "size"), results.notes
     if over is not Over.depth:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
@@ -76,6 +80,10 @@ def _read(file: str) -> tuple[list[float], list[float]]:
     rows = list(csv.DictReader(text.splitlines(), skipinitialspace=True))
     if not rows or not {"depth", "rate"} <= set(rows[0]):
         raise DepthlrError(f"{file} needs a header line with the columns depth and rate, and a row an optimum.")
+    if "loss" in rows[0]:
+        raise DepthlrError(
+            f"{file} has a column loss, so its rows are runs, not optima: fit the study's .sqlite itself."
+        )
     try:
         return [float(r["depth"]) for r in rows], [float(r["rate"]) for r in rows]
     except (TypeError, ValueError) as error:

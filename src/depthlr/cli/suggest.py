@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import torch
 import typer
 
 from depthlr.cli.depth import Input, Json, Model
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit
 from depthlr.cli.output import print_json, print_note, rate_text
 from depthlr.cli.task import Data, task
+from depthlr.energy.persistent import SEEDS
+from depthlr.errors import DepthlrError
 from depthlr.transfer.suggest import suggest_rate
 
 
@@ -19,15 +20,16 @@ def suggest(
     optimizer: OptimizerName = "sgd",
     data: DataName = Data.random,
     batch: BatchSize = 64,
-    seed: Annotated[int, typer.Option(help="of the initialisation")] = 0,
+    seeds: Annotated[int, typer.Option(help="initialisations to take the mean over")] = SEEDS,
     input: Input = None,
     own_init: OwnInit = False,
     json: Json = False,
 ) -> None:
     """Suggest a rate for a model as it is initialised."""
-    given = task(model, data, batch, input=input, own_init=own_init)
-    torch.manual_seed(seed)
-    found = suggest_rate(given.build(), given.batches, given.loss_fn, optimizer)
+    if seeds < 1:
+        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+    given = task(model, data, batch, input=input, own_init=own_init, draws=seeds)
+    found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, seeds=seeds)
     if json:
         print_json({"model": model, "optimizer": optimizer, "data": str(data), "batch": batch, **vars(found)})
         return

@@ -11,11 +11,13 @@ from depthlr.cli.depth import Input, Json
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, measured_task
 from depthlr.cli.output import print_json, print_note, rate_text
 from depthlr.cli.task import Data, task
+from depthlr.energy.persistent import SEEDS
+from depthlr.energy.step import OPTIMIZERS
 from depthlr.errors import DepthlrError
 from depthlr.law.rules import RULES
 from depthlr.models.build import build
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.carry import MEASURING, SEEDS, CarriedRate, transfer_rate
+from depthlr.transfer.carry import MEASURING, CarriedRate, transfer_rate
 
 
 def transfer(
@@ -32,6 +34,8 @@ def transfer(
     json: Json = False,
 ) -> None:
     """Carry a rate from one depth to another."""
+    if optimizer not in OPTIMIZERS:
+        raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the notes are printed below
         if rule in MEASURING:

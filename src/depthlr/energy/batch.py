@@ -34,7 +34,10 @@ def batches_of(batches: Any, limit: int) -> list[Any]:
         raise DepthlrError("batches is empty: at least one batch is needed for a gradient.")
     for batch in found:
         if not (isinstance(batch, Mapping) or _is_pair(batch)):
-            raise DepthlrError(f"a batch is a pair (inputs, target) or a mapping, not a {type(batch).__name__}.")
+            of = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, tuple | list) else ""
+            raise DepthlrError(
+                f"a batch is a pair (inputs, target) of tensors or a mapping, not a {type(batch).__name__}{of}."
+            )
     return found
 
 

@@ -12,6 +12,8 @@ from depthlr.energy.step import is_factory
 from depthlr.errors import DepthlrError
 from depthlr.trace.random_states import random_states_kept
 
+Build = Callable[[], nn.Module]
+
 
 def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
     """Every model is new, so the optimizer must be a factory or a name."""
@@ -23,7 +25,7 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
         )
 
 
-def draws_anew(build: Callable[[], nn.Module]) -> bool:
+def draws_anew(build: Build) -> bool:
     """Does `build()` give other weights under another seed?"""
     first, second = (list(model.parameters()) for model in draws(build, (0, 1)))
     return len(first) != len(second) or any(
@@ -31,9 +33,27 @@ def draws_anew(build: Callable[[], nn.Module]) -> bool:
     )
 
 
-def draws(build: Callable[[], nn.Module], seeds: Sequence[int]) -> Iterator[nn.Module]:
+def draws(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
     """`build()` under each seed; random states are left as they were."""
     for seed in seeds:
         with random_states_kept(seed):
-            model = build()
-        yield model
+            yield built(build)
+
+
+def built(build: Build) -> nn.Module:
+    """`build()`, if it is a model."""
+    if isinstance(build, nn.Module) or not callable(build):
+        raise DepthlrError(
+            f"a function that builds the model is wanted, not a {type(build).__name__}: write lambda: ...."
+        )
+    try:
+        model = build()
+    except DepthlrError:
+        raise
+    except Exception as error:
+        raise DepthlrError(f"the function that builds the model failed ({type(error).__name__}: {error}).") from error
+    if not isinstance(model, nn.Module):
+        raise DepthlrError(
+            f"the function that builds the model gave a {type(model).__name__}: let it return the model."
+        )
+    return model

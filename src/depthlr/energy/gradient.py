@@ -24,6 +24,8 @@ NOT_MOVED = "the loss does not depend on any trainable parameter, so its gradien
 
 def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
     """Refuse models on which no step can be taken here."""
+    if torch.is_inference_mode_enabled():
+        raise DepthlrError("under torch.inference_mode() nothing has a gradient: measure outside of it.")
     if is_sharded(model):
         raise DepthlrError("update energy needs whole weights: measure before wrapping the model in FSDP.")
     if any(p.is_meta for p in parameters.values()):

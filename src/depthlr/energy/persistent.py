@@ -39,6 +39,8 @@ from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 
 LEARNT_FROM = 16  # batches; fewer leave more noise, though no bias
+SEEDS = 8  # initialisations, where a function builds the model
+UNSURE = 0.15  # decades of one standard error: what carried rates miss by at worst where draws agree
 LEAST_SHARE = 1 / 8  # of a half's own energy: if batches agree on less, noise hides on how much
 Gradients = dict[str, Tensor]
 

@@ -9,6 +9,7 @@ from torch import nn
 from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
 from depthlr.models.example import Floats, Ids, InputShape
+from depthlr.models.torchvision_operators import import_torchvision
 from depthlr.models.value import Value
 
 # Masked before causal: bert and its kin are listed under both, and are encoders unless told otherwise.
@@ -91,6 +92,7 @@ def _inputs(config: Any) -> Mapping[str, InputShape]:
 
 def _transformers() -> Any:
     try:
+        import_torchvision()
         return import_module("transformers")
     except ModuleNotFoundError as error:
         raise DepthlrError("hf/ models need the transformers package: run pip install 'depthlr[hf]'.") from error

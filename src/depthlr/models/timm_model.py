@@ -8,6 +8,7 @@ from torch import nn
 from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
 from depthlr.models.example import Floats
+from depthlr.models.torchvision_operators import import_torchvision
 from depthlr.models.value import Value
 
 
@@ -40,6 +41,7 @@ def _image(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
 
 def _timm() -> Any:
     try:
+        import_torchvision()
         return import_module("timm")
     except ModuleNotFoundError as error:
         if error.name != "timm":

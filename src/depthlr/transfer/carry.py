@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -14,11 +14,13 @@ from torch import nn
 from torch.optim import SGD
 
 from depthlr.energy.batch import LossFn, batches_of, depth_on
-from depthlr.energy.draws import draws_anew
+from depthlr.energy.draws import Build, built, draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
     LEARNT_FROM,
+    SEEDS,
+    UNSURE,
     PersistentEnergy,
     expected,
     own_batches,
@@ -37,7 +39,6 @@ from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
 
-SEEDS = 8  # initialisations, where a function builds the model
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
     "must be initialised as they will be trained; nothing is assumed about how that depends on depth or width."
@@ -46,11 +47,9 @@ AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
-UNSURE = 0.15  # decades: what the rule misses by at worst where draws agree
 NOISY = "the batches agree on hardly anything, so the measured rate is a guess: pass more or larger ones."
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
 Energies = Energy | EnergyOverSeeds
-Build = Callable[[], nn.Module]
 Place = int | float | Depth | nn.Module | Build | Energies
 
 
@@ -225,7 +224,7 @@ def _measured(
             names = range(seed, seed + seeds)
             draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
             with random_states_kept():
-                model = place()
+                model = built(place)
         depths.append(depth_on(model, batches[0], units).total)
     here, there = (expected(found) for found in draws)
     # Energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1).

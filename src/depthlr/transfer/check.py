@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from depthlr.energy.batch import LossFn, depth_on
-from depthlr.energy.draws import draws_anew
+from depthlr.energy.draws import built, draws_anew
 from depthlr.energy.persistent import LEARNT_FROM, persistent_energy_over_seeds, read_batches
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
@@ -95,7 +95,7 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def _depth(build: Callable[[int], nn.Module], size: int, batch: Any, units: Units) -> Depth:
     with random_states_kept():
-        model = build(size)
+        model = built(partial(build, size))
     return depth_on(model, batch, units)
 
 

@@ -87,8 +87,8 @@ def _squares(energy: Energy) -> list[float]:
 def _exponent(fit: Fit | None) -> Iterator[Finding]:
     """A mixed parametrisation: an exponent that is surely another than any known one."""
     lowest, highest = EXPONENTS
-    outside = 0.0 if fit is None else max(lowest - fit.slope, fit.slope - highest)
-    if fit is not None and outside > max(ODD_EXPONENT, 2 * fit.stderr):
+    outside = 0.0 if fit is None else max(lowest - fit.slope, fit.slope - highest) - 2 * fit.stderr
+    if fit is not None and outside > ODD_EXPONENT:
         text = (
             f"the measured exponent is {fit.slope:.2f}, far from {lowest:g} to {highest:g}: look for a multiplier or "
             "scale that depends on depth besides the initialisation."
