@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from copy import deepcopy
 from dataclasses import replace
 
@@ -178,3 +179,26 @@ def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -
         for size in (3, 6, 2):
             open_runner(size)
     assert tried == [(3, engine.MOST_LANES), (6, 4), (2, engine.MOST_LANES)]
+
+
+class Drawing(nn.Module):
+    """Draws from numpy and from Python as it runs, and there is dropout in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False), nn.Dropout(0.2))
+
+    def forward(self, x):
+        return self.layers(x) * (1 + random.random() + float(np.random.rand()))  # noqa: NPY002
+
+
+@pytest.mark.parametrize("train", [lambda task, cell: train_plainly(task, cell), lambda t, c: SerialRunner(t)._one(c)])
+def test_a_seed_fixes_whatever_a_model_draws(train) -> None:
+    task = replace(tiny_task(2), build=Drawing, initialise=lambda model, seed: nn.init.ones_(model.layers[1].weight))
+    states = random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    first = train(task, CELLS[0]).losses
+    assert random.getstate() == states[0]
+    assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
+    for draw in (random.random, np.random.rand, lambda: torch.rand(())):
+        draw()
+    assert np.array_equal(train(task, CELLS[0]).losses, first)

@@ -46,7 +46,8 @@ class Depth:
         return median_low(widths) if widths else None
 
     def __str__(self) -> str:
-        head = f"effective depth {self.total} (backbone {self.backbone}; {self.plain} plain, {self.residual} residual)"
+        kinds = f" (backbone {self.backbone}; {self.plain} plain, {self.residual} residual)" if self.units else ""
+        head = f"effective depth {self.total}{kinds}"
         rows = [f"{i:>4}  {u.kind:<8}  {u.role:<4}  {u.width:>6}  {_place(u)}" for i, u in enumerate(self.units, 1)]
         return "\n".join([head, *rows, *(f"note: {flag}" for flag in self.flags)])
 

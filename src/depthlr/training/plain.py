@@ -7,6 +7,7 @@ import time
 import torch
 from torch import Tensor
 
+from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.optimizer import make_optimizers
 from depthlr.training.precision import autocast, products_in
@@ -27,8 +28,7 @@ def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") ->
     optimizers = make_optimizers(training, list(model.parameters()), cell.rate)
     factors = multipliers(training.schedule, training.steps, training.warmup)
     losses: list[Tensor] = []
-    torch.manual_seed(cell.seed)
-    with products_in(training.precision):
+    with random_states_kept(cell.seed), products_in(training.precision):
         for step, factor in enumerate(factors):
             inputs, target = examples.batch(order[step])
             with autocast(training.precision, device):

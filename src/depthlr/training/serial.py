@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.optimizer import make_optimizers
 from depthlr.training.precision import autocast, products_in
@@ -50,8 +51,7 @@ class SerialRunner:
         order = task.order(cell.seed).to(self._device)
         look = max(1, training.steps // LOOKS)
         losses: list[Tensor] = []
-        torch.manual_seed(cell.seed)
-        with products_in(training.precision):
+        with random_states_kept(cell.seed), products_in(training.precision):
             for step, factor in enumerate(self._factors):
                 inputs, target = self._examples.batch(order[step])
                 with autocast(training.precision, self._device):
