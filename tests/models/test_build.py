@@ -1,5 +1,6 @@
 """Building any model from its text."""
 
+import subprocess
 import sys
 import textwrap
 
@@ -225,3 +226,11 @@ def test_a_callable_that_will_not_do_is_explained(user_module, callable, message
 def test_a_module_that_is_not_there_is_named():
     with pytest.raises(DepthlrError, match="no module 'no_such_module'"):
         build("no_such_module:make")
+
+
+@pytest.mark.usefixtures("timm_module")
+def test_timm_is_imported_though_torchvisions_operators_may_not_load() -> None:
+    """In a process of its own, without the declarations that the tests share."""
+    script = "from depthlr.models.build import build; print(type(build('timm/resnet18', meta=True)[0]).__name__)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout.strip()) == (0, "ResNet"), run.stderr
