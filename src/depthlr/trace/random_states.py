@@ -14,7 +14,9 @@ import torch
 def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] | None = None) -> Iterator[None]:
     """What is drawn inside, from `seed` where it is given, leaves no trace; `devices` are the GPUs it is drawn on."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=None if devices is None else sorted(devices, key=str)):
+    # All of them, if not told: torch would do the same, with a warning where there are several.
+    named = range(torch.cuda.device_count()) if devices is None else sorted(devices, key=str)
+    with torch.random.fork_rng(devices=list(named)):
         if seed is not None:
             torch.manual_seed(seed)
             random.seed(seed)

@@ -236,8 +236,8 @@ def _measured(
         notes.append("a function gives the same model every time: let it draw its weights anew, or pass the model.")
     if unsure > UNSURE:
         notes.append(
-            f"initialisations scatter, as those of deep narrow plain stacks do: the rate is known to {unsure:.2f} "
-            "decades (one standard error); pass more seeds=, a wider model, or take the law."
+            "initialisations scatter, as those of narrow models and deep plain stacks do: the rate is known to "
+            f"{unsure:.2f} decades (one standard error); pass more seeds=, a wider model, or take the law."
         )
     return CarriedRate(rate * factor, "measured", depths[0], depths[1], factor, MEASURED, tuple(notes))
 
