@@ -50,7 +50,7 @@ def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
     if not missing:
         return True
     examples = task.examples(data)
-    facts = {"task": task.name, "split": task.split, **provenance("fp32", examples)}
+    facts = {"task": task.name, "split": task.split, "digest": task.study.digest, **provenance("fp32", examples)}
     examples = examples.to(device())
     for size, kinds in missing:
         try:

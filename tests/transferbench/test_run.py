@@ -120,6 +120,13 @@ def test_measures_hold_every_size_and_seed(results):
     assert json.loads((results / "plain.persistent.json").read_text())["sizes"] == [1, 2, 4]
 
 
+def test_measures_of_another_task_are_refused(results):
+    task = TASKS[0]
+    other = replace(task, study=replace(task.study, training=replace(task.study.training, batch=9)))
+    with pytest.raises(DepthlrError, match="another task than plain"):
+        read_measured(other, results)
+
+
 def test_persistent_energies_are_those_of_the_library(results):
     models = Models(TASKS[1], 2, TASKS[1].examples(results))
     found = read_measured(TASKS[1], results)[2].persistent
