@@ -30,14 +30,17 @@ def test_a_seed_fixes_what_is_drawn_and_leaves_the_generator_alone(source: str) 
     def weights() -> list[float]:
         return [model.weight.item() for model in draws(build, range(3))]
 
-    torch.manual_seed(7)
-    np.random.seed(7)  # noqa: NPY002
-    random.seed(7)
-    expected = draw()
-    torch.manual_seed(7)
-    np.random.seed(7)  # noqa: NPY002
-    random.seed(7)
+    def seed_all() -> None:
+        torch.manual_seed(7)
+        np.random.seed(7)  # noqa: NPY002
+        random.seed(7)
+
+    seed_all()
+    expected = [draw() for _ in range(3)]
+    seed_all()
     first = weights()
-    assert draw() == expected
+    assert draw() == expected[0]
     assert weights() == first
     assert len(set(first)) == 3
+    seed_all()
+    assert [draw() for _ in draws(build, range(3))] == expected  # between two of them as well

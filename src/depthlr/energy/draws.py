@@ -37,7 +37,8 @@ def draws(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
     """`build()` under each seed; random states are left as they were."""
     for seed in seeds:
         with random_states_kept(seed):
-            yield built(build)
+            model = built(build)
+        yield model  # outside: what is done with it draws from the caller's own states
 
 
 def built(build: Build) -> nn.Module:
