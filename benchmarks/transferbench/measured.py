@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES
@@ -86,19 +86,12 @@ def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
     for row in tables["ranges"]:
         suggestion = Suggestion(float(row["rate"]) if row["rate"] else None, float(row["seconds"]))
         suggestions.setdefault(row["size"], {}).setdefault(row["test"], []).append(suggestion)
-    training = task.study.training
     found = {
-        int(size): Measured(
-            int(size),
-            int(row["depth"]),
-            int(row["plain"]),
-            int(row["residual"]),
-            int(row["width"]),
-            training.optimizer,
-            training.momentum or 0.0,
-            tuple(steps[size]),
-            tuple(persistent.get(size, ())),
-            {test: tuple(several) for test, several in suggestions.get(size, {}).items()},
+        int(size): replace(
+            _counted(task, row),
+            steps=tuple(steps[size]),
+            persistent=tuple(persistent.get(size, ())),
+            suggestions={test: tuple(several) for test, several in suggestions.get(size, {}).items()},
         )
         for size, row in places.items()
     }
@@ -111,23 +104,14 @@ def read_counted(task: Task, folder: Path) -> dict[int, Measured] | None:
     if not (file.is_file() and facts.is_file()):
         return None
     units = json.loads(read_text(facts))["units"]
-    places = {row["size"]: row for row in read_table(file, CELLS)}
+    return {int(row["size"]): _counted(task, {**row, **units[row["size"]]}) for row in read_table(file, CELLS)}
+
+
+def _counted(task: Task, row: Mapping[str, str]) -> Measured:
+    """With nothing measured yet."""
+    size, depth, plain, residual, width = (int(row[name]) for name in ("size", "depth", "plain", "residual", "width"))
     training = task.study.training
-    return {
-        int(size): Measured(
-            int(size),
-            int(row["depth"]),
-            units[size]["plain"],
-            units[size]["residual"],
-            int(row["width"]),
-            training.optimizer,
-            training.momentum or 0.0,
-            (),
-            (),
-            {},
-        )
-        for size, row in places.items()
-    }
+    return Measured(size, depth, plain, residual, width, training.optimizer, training.momentum or 0.0, (), (), {})
 
 
 def _check_own(task: Task, folder: Path) -> None:

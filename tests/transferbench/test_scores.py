@@ -2,17 +2,22 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.transferbench.bootstrap import gain
 from benchmarks.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs
 from benchmarks.transferbench.oracle import Curve, Oracle
-from benchmarks.transferbench.rules import CANDIDATES, RULES, Rule, factor
+from benchmarks.transferbench.rules import CANDIDATES, RULES, Rule, factor, half_gain
 from benchmarks.transferbench.scores import Pair, by_task, carried, floor, suggested
+from benchmarks.transferbench.table import finished
+from benchmarks.transferbench.tasks import TASKS
 from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
-from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE
+from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, measured_rate
+
+RESULTS = Path(__file__).parents[2] / "results" / "transferbench"
 
 
 @pytest.mark.parametrize("name", ["mean energy", "persistent energy"])
@@ -87,6 +92,27 @@ def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(nam
 @pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw", "suggest_rate"])
 def test_no_persistent_energy_above_zero_says_nothing(name, shares):
     assert RULES[name].level(measured(4, 1.0, shares)) is None
+
+
+@pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
+def test_the_librarys_constants_are_those_of_the_dev_tasks(basis):
+    """From the committed tables, every initialisation by itself."""
+    errors = {}
+    for task in finished(TASKS, "dev", RESULTS):
+        for alone in task.each_draw():
+            for size in alone.sizes:
+                one = alone.measured[size]
+                fall = -one.steps[0].slope if basis is BALANCED else 0.0
+                used, rate = measured_rate(one.persistent[0].found, fall)
+                assert used is basis
+                level = math.log10(rate) + half_gain(one)
+                errors.setdefault(task.name, []).append(task.oracle.rate(size) - level)
+    assert np.median([np.median(found) for found in errors.values()]) == pytest.approx(basis.decades, abs=0.01)
+    left_out = []
+    for name, own in errors.items():
+        middle = np.median([np.median(found) for other, found in errors.items() if other != name])
+        left_out += list(np.abs(np.array(own) - middle))
+    assert 0 <= basis.interval - np.quantile(left_out, COVERAGE) < 0.03  # rounded up
 
 
 def test_a_suggestion_without_a_fall_is_read_from_the_energy_as_in_the_library():

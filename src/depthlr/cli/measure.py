@@ -67,6 +67,11 @@ def measure(
 
 def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
     """Energies of a task's model under several initialisations."""
+    check_seeds(seeds)
+    return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)
+
+
+def check_seeds(seeds: int) -> None:
+    """Refuse to measure nothing."""
     if seeds < 1:
         raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
-    return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)

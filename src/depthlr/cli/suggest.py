@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from depthlr.cli.depth import Input, Json, Model
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit
+from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, check_seeds
 from depthlr.cli.output import print_json, print_note, rate_text
 from depthlr.cli.task import Data, task
 from depthlr.energy.persistent import SEEDS
-from depthlr.errors import DepthlrError
 from depthlr.transfer.suggest import suggest_rate
 
 
@@ -26,8 +25,7 @@ def suggest(
     json: Json = False,
 ) -> None:
     """Suggest a rate for a model as it is initialised."""
-    if seeds < 1:
-        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+    check_seeds(seeds)
     given = task(model, data, batch, input=input, own_init=own_init, draws=seeds)
     found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, seeds=seeds)
     if json:

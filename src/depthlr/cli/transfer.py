@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.depth import Input, Json
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, measured_task
+from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, check_seeds, measured_task
 from depthlr.cli.output import print_json, print_note, rate_text
 from depthlr.cli.task import Data, task
 from depthlr.energy.persistent import SEEDS
@@ -78,8 +78,7 @@ def _measured(
     for text in (source, target):
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
-    if seeds < 1:
-        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+    check_seeds(seeds)
     options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": seeds}
     here, there = (task(text, data, batch, **options) for text in (source, target))
     if rule == "am-mup":

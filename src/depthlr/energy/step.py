@@ -83,7 +83,7 @@ def step_direction(
 
 def _precise(tensor: Tensor) -> Tensor:
     if tensor.device.type == "mps":
-        return tensor.float()
+        return tensor if tensor.is_complex() else tensor.float()
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 

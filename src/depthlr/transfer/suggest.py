@@ -151,13 +151,11 @@ def _suggested(found: Sequence[_Measured]) -> SuggestedRate:
         raise DepthlrError(f"the suggested rate is {rate:g}, outside what a float can hold: check the loss's scale.")
     scatter = standard_error(energies)
     factor = 10 ** math.hypot(basis.interval, NORMAL_QUANTILE * scatter)
-    notes = (
-        f"the interval, a factor of {factor:.1f} either way, {CALIBRATION}",
-        *_notes(energy, basis, optimizers, gains),
-    )
+    notes = [f"the interval, a factor of {factor:.1f} either way, {CALIBRATION}"]
+    notes += _notes(energy, basis, optimizers, gains)
     if scatter > UNSURE:
-        notes += (SCATTERED.format(scatter),)
-    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, basis.measure, notes)
+        notes.append(SCATTERED.format(scatter))
+    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, basis.measure, tuple(notes))
 
 
 def measured_rate(energy: PersistentEnergy, fall: float) -> tuple[Basis, float]:
@@ -194,9 +192,7 @@ def _sgd_gain(group: dict[str, Any]) -> float:
     return long_run / first
 
 
-def _notes(
-    found: PersistentEnergy, basis: Basis, optimizers: Sequence[Optimizer], gains: Sequence[float]
-) -> tuple[str, ...]:
+def _notes(found: PersistentEnergy, basis: Basis, optimizers: Sequence[Optimizer], gains: Sequence[float]) -> list[str]:
     notes = [ASSUMES]
     if basis is ENERGY_ALONE:
         notes.append(
@@ -219,4 +215,4 @@ def _notes(
     others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
     if others:
         notes.append(f"compared with tuned rates for SGD, Adam and AdamW alone, not for {', '.join(others)}.")
-    return tuple(notes)
+    return notes
