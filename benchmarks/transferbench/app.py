@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 RESULTS = Path("results/transferbench")
 Only = Annotated[list[str] | None, typer.Option(help="this task alone (repeat) [all of the split]")]
-OneSplit = Annotated[str, typer.Option(help="dev, test or peers")]
+OneSplit = Annotated[str, typer.Option(help="dev, first, test or peers")]
 DataFolder = Annotated[Path | None, typer.Option("--data", help="the folder that holds the data sets")]
 Out = Annotated[Path, typer.Option(help="where tables go")]
 Seconds = Annotated[float | None, typer.Option(help="stop after so long; run again to go on")]
@@ -70,11 +70,11 @@ def table(
     """Print the comparison, and write it into the page."""
     name = splits(split)
     if name == "peers":
-        raise DepthlrError("The peers' twins stand in the tables of dev and test: choose one of those.")
+        raise DepthlrError("The peers' twins stand in the tables of dev, first and test: choose one of those.")
     if name == "test" and not final:
         raise DepthlrError("The test tasks are looked at once, when the rule is chosen: --final says that it is.")
     if name == "test" and (candidates or rule):
-        raise DepthlrError("The test tasks judge the one rule chosen on dev: leave out --candidates and --rule.")
+        raise DepthlrError("The test tasks judge the one rule that was chosen: leave out --candidates and --rule.")
     if name == "test" and (lacking := unfinished(TASKS, name, results)):
         raise DepthlrError(f"The test tasks are looked at once, when all are there: {', '.join(lacking)} missing.")
     rules = RULES | CANDIDATES if candidates or rule in CANDIDATES else RULES
@@ -95,9 +95,9 @@ def table(
 
 def splits(name: str) -> Split:
     """The name itself, if there is such a split."""
-    known: dict[str, Split] = {"dev": "dev", "test": "test", "peers": "peers"}
+    known: dict[str, Split] = {"dev": "dev", "first": "first", "test": "test", "peers": "peers"}
     if name not in known:
-        raise DepthlrError(f"There is no split {name!r}: choose dev, test or peers.")
+        raise DepthlrError(f"There is no split {name!r}: choose dev, first, test or peers.")
     return known[name]
 
 

@@ -7,18 +7,21 @@ from collections.abc import Mapping
 import numpy as np
 
 RESAMPLES = 10_000
+FEWEST = 4  # tasks for an interval: resamples of fewer are mostly one task over and over
 
 
 def gain(ours: Mapping[str, float], theirs: Mapping[str, float]) -> tuple[float, float, float] | None:
-    """Mean over shared tasks of (their error - our error), with its 95 % interval; None with fewer than two tasks.
+    """Mean over shared tasks of (their error - our error), with its 95 % interval, NaN if tasks are few; None of none.
 
     Each resample's mean is taken in its own standard errors (bootstrap-t): of ten tasks, plain quantiles of the means
     would hold the truth too seldom.
     """
     shared = sorted(set(ours) & set(theirs))
-    if len(shared) < 2:
+    if not shared:
         return None
     differences = np.array([theirs[task] - ours[task] for task in shared])
+    if len(shared) < FEWEST:
+        return float(differences.mean()), np.nan, np.nan
     picks = np.random.default_rng(0).integers(len(shared), size=(RESAMPLES, len(shared)))
     drawn = differences[picks]
     mean, errors = differences.mean(), drawn.std(axis=1, ddof=1)

@@ -46,6 +46,7 @@ class Measured:
     width: int
     optimizer: str
     momentum: float
+    schedule: str
     steps: tuple[Step, ...]
     persistent: tuple[Draw, ...]
     suggestions: Mapping[str, tuple[Suggestion, ...]]
@@ -111,7 +112,9 @@ def _counted(task: Task, row: Mapping[str, str]) -> Measured:
     """With nothing measured yet."""
     size, depth, plain, residual, width = (int(row[name]) for name in ("size", "depth", "plain", "residual", "width"))
     training = task.study.training
-    return Measured(size, depth, plain, residual, width, training.optimizer, training.momentum or 0.0, (), (), {})
+    return Measured(
+        size, depth, plain, residual, width, training.optimizer, training.momentum or 0.0, training.schedule, (), (), {}
+    )
 
 
 def _check_own(task: Task, folder: Path) -> None:

@@ -48,9 +48,8 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     for name, rule in rules.items():
         absolute = [abs(error) for one in judged[name] for error in suggested(rule, one)]
         better = None if name == ours else gain(by_task(errors[ours]), by_task(errors[name]))
-        shown = NOTHING if better is None else f"{better[0]:+.3f} ({better[1]:+.3f} to {better[2]:+.3f})"
         title = f"**{name}**" if name == ours else name
-        rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), shown))
+        rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), _gained(better)))
     limit = [pair for one in ordinary for pair in floor(one)]
     rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
     lines = ["| " + " | ".join(row) + " |" for row in rows]
@@ -106,6 +105,13 @@ def _figures(pairs: Sequence[Pair], timed: bool = False) -> tuple[str, ...]:
         *_regrets(pairs),
         f"{np.median([pair.seconds for pair in pairs]):.2g}" if timed and pairs else NOTHING,
     )
+
+
+def _gained(better: tuple[float, float, float] | None) -> str:
+    if better is None:
+        return NOTHING
+    mean, low, high = better
+    return f"{mean:+.3f}" if math.isnan(low) else f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def _spread(errors: Sequence[float]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from depthlr.recipes.setting import folder_of
 from depthlr.study.description import Study
 from depthlr.trace.depth import Depth, effective_depth
 
-Split = Literal["dev", "test", "peers"]
+Split = Literal["dev", "first", "test", "peers"]
 
 
 @dataclass(frozen=True)

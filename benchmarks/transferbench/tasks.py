@@ -2,9 +2,10 @@
 
 `dev` are the ten settings on which rules were and are designed: six on CIFAR-10 as they were first measured (12,800
 images, batch 128, 100 steps), and four of 200 steps at batch 64, of which only the kind was fixed: pre-LN ViT and GPT
-with AdamW, a BatchNorm ResNet with momentum, a tanh MLP with SGD; widths and sizes are chosen here. `test` tasks share
-no (family, optimizer, data, schedule) with them, and their oracles are looked at once, after a rule is chosen. `peers`
-are twins of residual tasks in the parametrisation that Depth-muP or CompleteP prescribes.
+with AdamW, a BatchNorm ResNet with momentum, a tanh MLP with SGD; widths and sizes are chosen here. `first` are the
+tasks that judged the first rule, once; since then rules are designed on them too. `test` tasks share no (family,
+optimizer, data, schedule) with either, and are looked at once, after a rule is chosen. `peers` are twins of residual
+tasks in the parametrisation that Depth-muP or CompleteP prescribes.
 """
 
 from __future__ import annotations
@@ -116,9 +117,9 @@ DEV = (
     _task("dev", "mlp", "mlp?width=256&activation=tanh", "layers", LAYERS, "cifar10", SGD, **LONGER),
 )
 
-TEST = (
+FIRST_JUDGED = (
     _task(
-        "test",
+        "first",
         "cnn",
         "cnn?width=64&classes=100",
         "layers",
@@ -130,7 +131,7 @@ TEST = (
         **FIRST,
     ),
     _task(
-        "test",
+        "first",
         "resnet",
         "resnet?width=64&classes=100",
         "blocks",
@@ -144,7 +145,7 @@ TEST = (
         steps=150,
     ),
     _task(
-        "test",
+        "first",
         "resnet",
         "resnet?width=64&classes=100",
         "blocks",
@@ -158,7 +159,7 @@ TEST = (
         metric="last_epoch",
     ),
     _task(
-        "test",
+        "first",
         "resnet-bn",
         "resnet?width=64&classes=100&batch_norm=true",
         "blocks",
@@ -171,9 +172,9 @@ TEST = (
         schedule=COSINE,
         **FIRST,
     ),
-    _task("test", "mlp", "mlp?width=256&classes=100", "layers", LAYERS, "cifar100", ADAM, optimizer="adam", **LONGER),
+    _task("first", "mlp", "mlp?width=256&classes=100", "layers", LAYERS, "cifar100", ADAM, optimizer="adam", **LONGER),
     _task(
-        "test",
+        "first",
         "vit-post",
         f"{VIT}&classes=100",
         "blocks",
@@ -186,10 +187,18 @@ TEST = (
         **FIRST,
     ),
     _task(
-        "test", "vit-pre", f"{VIT}&norm=pre&classes=100", "blocks", BLOCKS, "cifar100", SMALL, optimizer="muon", **FIRST
+        "first",
+        "vit-pre",
+        f"{VIT}&norm=pre&classes=100",
+        "blocks",
+        BLOCKS,
+        "cifar100",
+        SMALL,
+        optimizer="muon",
+        **FIRST,
     ),
     _task(
-        "test",
+        "first",
         "vit-pre",
         "vit?width=384&heads=6&patch=8&norm=pre&classes=100",
         "blocks",
@@ -203,7 +212,7 @@ TEST = (
         **FIRST,
     ),
     _task(
-        "test",
+        "first",
         "beit",
         "beit?width=384&heads=6&patch=4",
         "blocks",
@@ -217,7 +226,7 @@ TEST = (
         **FIRST,
     ),
     _task(
-        "test",
+        "first",
         "cct",
         "cct?width=384&heads=6&tokenizer_layers=2",
         "blocks",
@@ -229,7 +238,7 @@ TEST = (
         **FIRST,
     ),
     _task(
-        "test",
+        "first",
         "cnn1d",
         "cnn1d?width=96",
         "layers",
@@ -242,7 +251,7 @@ TEST = (
         steps=184,  # eight epochs: one has 23 steps
     ),
     _task(
-        "test",
+        "first",
         "gpt",
         GPT,
         "blocks",
@@ -256,7 +265,7 @@ TEST = (
         **LONGER,
     ),
     _task(
-        "test",
+        "first",
         "resnet",
         f"{SCALED}:resnet",
         "scale",
@@ -268,7 +277,7 @@ TEST = (
         **FIRST,
     ),
     _task(
-        "test",
+        "first",
         "gpt",
         f"{SCALED}:gpt",
         "scale",
@@ -284,10 +293,95 @@ TEST = (
     ),
 )
 
-_NAMED = {task.name: task for task in (*DEV, *TEST)}
+TEST = (
+    _task("test", "cnn", "cnn?width=64&classes=100", "layers", LAYERS, "cifar100", SGD, paper_width=True, **FIRST),
+    _task(
+        "test",
+        "resnet",
+        "resnet?width=64&classes=100",
+        "blocks",
+        LAYERS,
+        "cifar100",
+        ADAM,
+        paper_width=True,
+        optimizer="adamw",
+        weight_decay=0.1,
+        **FIRST,
+    ),
+    _task(
+        "test",
+        "resnet",
+        "resnet?width=64&classes=100",
+        "blocks",
+        LAYERS,
+        "cifar100",
+        SMALL,
+        paper_width=True,
+        optimizer="momentum",
+        **FIRST,
+    ),
+    _task(
+        "test", "vit-pre", f"{VIT}&norm=pre&classes=100", "blocks", BLOCKS, "cifar100", ADAM, optimizer="adam", **FIRST
+    ),
+    _task(
+        "test",
+        "vit-post",
+        f"{VIT}&classes=100",
+        "blocks",
+        BLOCKS,
+        "cifar100",
+        ADAM,
+        paper_width=True,
+        optimizer="adamw",
+        weight_decay=0.1,
+        schedule=COSINE,
+        **FIRST,
+    ),
+    _task(
+        "test",
+        "cct",
+        "cct?width=384&heads=6&tokenizer_layers=2",
+        "blocks",
+        BLOCKS,
+        "cifar10",
+        SMALL,
+        paper_width=True,
+        optimizer="momentum",
+        **FIRST,
+    ),
+    _task("test", "gpt", GPT, "blocks", BLOCKS, TEXT, SMALL, limit=None, optimizer="adam", **LONGER),
+    _task(
+        "test",
+        "mlp",
+        "mlp?width=256&activation=gelu",
+        "layers",
+        LAYERS,
+        "cifar10",
+        SMALL,
+        optimizer="momentum",
+        schedule=COSINE,
+        **LONGER,
+    ),
+    _task(
+        "test",
+        "cnn1d",
+        "cnn1d?width=96",
+        "layers",
+        LAYERS,
+        "wav?mels=48&frames=48",
+        ADAM,
+        limit=None,
+        sequences=True,
+        optimizer="adam",
+        batch=128,
+        steps=184,
+    ),
+)
+
+_NAMED = {task.name: task for task in (*DEV, *FIRST_JUDGED, *TEST)}
 
 # Their authors' rates are one for all weights where SGD trains Depth-muP and Adam trains CompleteP. Depth-muP's Adam
-# rate falls as L^(-1/2) for hidden weights alone; the one twin with it takes that exponent for the one rate there is.
+# rate falls as L^(-1/2) for hidden weights alone; the twins with it take that exponent for the one rate there is.
 PEERS = (
     _twin(_NAMED["resnet-sgd-cifar10"], "depth-mup", f"{PARAMETRISED}:resnet?power=0.5"),
     _twin(_NAMED["resnet-adam-cifar10"], "depth-mup", f"{PARAMETRISED}:resnet?power=0.5"),
@@ -301,6 +395,10 @@ PEERS = (
         f"{PARAMETRISED}:vit?power=1.0&size=64&patch=8&classes=100",
     ),
     _twin(_NAMED["gpt-adamw-text-cosine"], "completep", f"{PARAMETRISED}:gpt?power=1.0"),
+    _twin(_NAMED["resnet-adamw-cifar100"], "depth-mup", f"{PARAMETRISED}:resnet?power=0.5&classes=100"),
+    _twin(_NAMED["resnet-momentum-cifar100"], "depth-mup", f"{PARAMETRISED}:resnet?power=0.5&classes=100"),
+    _twin(_NAMED["vit-pre-adam-cifar100"], "completep", f"{PARAMETRISED}:vit?power=1.0&classes=100"),
+    _twin(_NAMED["gpt-adam-text"], "completep", f"{PARAMETRISED}:gpt?power=1.0"),
 )
 
-TASKS: tuple[Task, ...] = (*DEV, *TEST, *PEERS)
+TASKS: tuple[Task, ...] = (*DEV, *FIRST_JUDGED, *TEST, *PEERS)

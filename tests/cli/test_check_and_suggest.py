@@ -28,12 +28,18 @@ def test_suggest_prints_the_rate_alone_on_stdout(run) -> None:
     code, out, err = run("suggest", f"{MLP}&layers=3", "--data", "digits")
     assert code == 0
     assert "80% interval" in err
-    assert "tuned rates of ten tasks" in err
+    assert "a constant rate from this initialisation on" in err
     found = json.loads(run("suggest", f"{MLP}&layers=3", "--data", "digits", "--json")[1])
     assert float(out) == pytest.approx(found["rate"], rel=5e-3)
     assert found["low"] < found["rate"] < found["high"]
     slower = json.loads(run("suggest", f"{MLP}&layers=3", "--data", "digits", "--optimizer", "momentum", "--json")[1])
     assert slower["rate"] == pytest.approx(found["rate"] / 10**0.5, rel=1e-4)
+    code, out, err = run("suggest", f"{MLP}&layers=3", "--data", "digits", "--schedule", "warmup-cosine")
+    assert (code, float(out) > 2 * found["rate"]) == (0, True)
+    assert "the peak, after a warm-up" in err
+    code, out, err = run("suggest", f"{MLP}&layers=3", "--schedule", "step")
+    assert (code, out) == (2, "")
+    assert "no calibration for the schedule 'step'" in err
 
 
 def test_check_says_what_it_found_and_draws_it(run, tmp_path) -> None:

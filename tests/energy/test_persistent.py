@@ -15,8 +15,8 @@ from tests.reference import dense_persistent_energy
 from torch import Tensor, nn
 
 from depthlr.data.batch import digits_batches
-from depthlr.energy import PersistentEnergy, expected, persistent_energy, persistent_energy_over_seeds, update_energy
-from depthlr.energy.persistent import LEARNT_FROM, LEAST_SHARE, standard_error
+from depthlr.energy import PersistentEnergy, persistent_energy, persistent_energy_over_seeds, update_energy
+from depthlr.energy.persistent import LEARNT_FROM, LEAST_SHARE
 from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
@@ -574,28 +574,6 @@ def test_over_seeds_too_few_batches_are_shared() -> None:
 def test_over_seeds_bad_input_gets_one_sentence(seeds, batches, optimizer, message: str) -> None:
     with pytest.raises(DepthlrError, match=message):
         persistent_energy_over_seeds(build, seeds, batches, F.cross_entropy, optimizer)
-
-
-def test_the_expectation_is_the_arithmetic_mean() -> None:
-    found = expected([of(1.0, 2.0, 2.0, 3.0), of(100.0, 101.0, 4.0, 5.0)])
-    assert found == of(50.5, 51.5, 3.0, 4.0)
-    assert found.rate == pytest.approx(50.5**-0.5)
-    assert expected([of(-1.0, 1.0), of(3.0, 3.0)]).energy == 1.0
-
-
-def test_the_standard_error_is_the_scatter_that_repeated_draws_show() -> None:
-    assert standard_error([of(1.0, 1.0)]) == 0
-    assert standard_error([of(3.0, 3.0)] * 4) == 0
-    assert standard_error([of(-1.0, 8.0), of(1.0, 1.0)]) == 0  # noise: both rates are 1
-    draw = np.random.default_rng(0)
-    rates, errors = [], []
-    for _ in range(400):
-        found = [of(energy, energy) for energy in np.exp(draw.normal(0, 1, 32))]  # scattering by 0.43 decades
-        rates.append(math.log10(expected(found).rate))
-        errors.append(standard_error(found))
-    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(rates), rel=0.1)
-    geometric = 0.5 * math.log10(math.e) / math.sqrt(32)  # what the draws' own rates would say
-    assert np.std(rates) > 1.15 * geometric
 
 
 def test_one_batch_without_a_gradient_stops_nothing() -> None:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from depthlr import DepthlrError, check_transfer, init_
 from depthlr.data.batch import digits_batches
 from depthlr.data.random_batches import random_batches
-from depthlr.energy import PersistentEnergy, expected, persistent_energy_over_seeds
-from depthlr.energy.persistent import standard_error
+from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws
 from depthlr.models.mlp import MLP
 from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
@@ -78,14 +77,15 @@ def test_errors_are_the_rules_rate_over_the_measured_one(plain) -> None:
     )
     row = plain.sizes[-1]
     assert row.persistent == deep
-    assert row.rate == expected(deep).rate
-    assert row.copy_error == pytest.approx(math.log10(expected(shallow).rate / expected(deep).rate))
+    here, there = rate_over_draws(shallow), rate_over_draws(deep)
+    assert row.rate == there.rate
+    assert row.copy_error == pytest.approx(math.log10(here.rate / there.rate))
     assert row.law_error == pytest.approx(row.copy_error - 1.5 * math.log10(17 / 5))
-    spread = 2.7764 * math.hypot(
-        standard_error(shallow), standard_error(deep)
-    )  # Student's t, 95%, 4 degrees of freedom
+    # Student's t, 95%, 4 degrees of freedom
+    scatter = [float(torch.tensor([one.rate for one in found]).log10().std()) for found in (shallow, deep)]
+    spread = 2.7764 * math.hypot(*scatter) / math.sqrt(3)
     assert row.uncertainty == pytest.approx(spread, abs=1e-4)
-    assert row.sd == pytest.approx(float(torch.tensor([one.rate for one in deep]).log10().std()), rel=1e-4)
+    assert row.sd == pytest.approx(scatter[1], rel=1e-4)
 
 
 def test_models_that_are_alike_under_every_seed_say_nothing_of_scatter() -> None:
@@ -102,18 +102,16 @@ def measured(plain, *energies: tuple[float, float]) -> Measured:
     return Measured(plain.sizes[0].size, plain.sizes[0].depth, plain.sizes[0].energies, found)
 
 
-def test_the_expected_energy_decides_the_rate_and_the_seeds_its_scatter(plain) -> None:
+def test_the_geometric_mean_decides_the_rate_and_the_seeds_its_scatter(plain) -> None:
     row = measured(plain, (1.0, 1.0), (1e-4, 1e-4), (3.0, 3.0))
-    assert row.rate == pytest.approx((4.0001 / 3) ** -0.5)
-    assert math.prod(row.rates) ** (1 / 3) == pytest.approx(row.rate)
-    assert row.rates[1] / row.rates[0] == pytest.approx(100)
+    assert row.rates == pytest.approx([1, 100, 3**-0.5])
+    assert math.prod(row.rates) ** (1 / 3) == pytest.approx(row.found.rate)
     assert against(row, row).law_error == against(row, row).uncertainty == 0
 
 
 def test_seeds_that_noise_took_below_zero_still_scatter(plain) -> None:
     row = measured(plain, (1.0, 1.0), (-1.0, 1.0), (3.0, 3.0))
-    assert row.rate == pytest.approx(1)
-    assert len(row.rates) == 3
+    assert row.rates == pytest.approx([1, 8**0.5, 3**-0.5])
     assert row.sd > 0.2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import geometric_mean, stdev
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.random_batches import random_batches
+from depthlr.energy.drawn_rate import UNSURE
 from depthlr.energy.draws import draws
 from depthlr.energy.fall import promised_fall
-from depthlr.energy.persistent import UNSURE, expected, persistent_energy_over_seeds, standard_error
+from depthlr.energy.persistent import persistent_energy_over_seeds
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, Basis
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, SCHEDULES
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]
@@ -34,49 +36,56 @@ def rate(model, optimizer="sgd", loss_fn=F.cross_entropy, batches=BATCHES, **opt
     return suggest_rate(model, batches, loss_fn, optimizer, **options).rate
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
-def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_loss(optimizer: str) -> None:
+def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_loss(
+    optimizer: str, schedule: str
+) -> None:
     model = resnet()
     energy = persistent_energy(model, BATCHES, F.cross_entropy, optimizer)
     fall = promised_fall(model, BATCHES[0], F.cross_entropy, optimizer)
-    found = suggest_rate(model, BATCHES, F.cross_entropy, optimizer)
+    found = suggest_rate(model, BATCHES, F.cross_entropy, optimizer, schedule=schedule)
+    calibration = BALANCED.calibrations[schedule]
     one, whole = energy.energy**-0.5, energy.loss / fall
-    assert found.rate**2 == pytest.approx(10 ** (2 * BALANCED.decades) * one * whole)
-    assert math.log10(found.high / found.rate) == pytest.approx(BALANCED.interval)
+    assert found.rate**2 == pytest.approx(10 ** (2 * calibration.decades) * one * whole)
+    assert math.log10(found.high / found.rate) == pytest.approx(calibration.interval)
     assert found.low * found.high == pytest.approx(found.rate**2)
-    assert (float(found), found.measure) == (found.rate, BALANCED.measure)
-    assert any("tuned rates of ten tasks" in note for note in found.notes)
+    assert (float(found), found.measure) == (found.rate, f"{10**calibration.decades:.2g} times {BALANCED.measure}")
+    assert SCHEDULES[schedule] in found.notes
 
 
-def test_of_a_function_it_is_from_the_means_over_initialisations() -> None:
+def test_a_schedule_that_was_never_tuned_is_refused() -> None:
+    with pytest.raises(
+        DepthlrError, match=r"no calibration for the schedule 'cosine': choose constant or warmup-cosine"
+    ):
+        suggest_rate(resnet(), BATCHES, F.cross_entropy, schedule="cosine")
+
+
+def test_of_a_function_it_is_the_geometric_mean_over_initialisations() -> None:
     def build() -> nn.Module:
         return init_(ResNet(blocks=3, width=6, inputs=1, classes=3), X, seed=int(torch.randint(100, ())))
 
     found = suggest_rate(build, BATCHES, F.cross_entropy, seeds=4)
     energies = persistent_energy_over_seeds(build, range(4), BATCHES, F.cross_entropy)
     falls = [promised_fall(model, BATCHES[0], F.cross_entropy) for model in draws(build, range(4))]
-    energy = expected(energies)
-    true = 10**BALANCED.decades * math.sqrt(energy.rate * energy.loss / (sum(falls) / 4))
-    assert found.rate == pytest.approx(true)
-    scatter = standard_error(energies)
-    assert math.log10(found.high / found.rate) == pytest.approx(math.hypot(BALANCED.interval, 1.28 * scatter))
+    own = [math.sqrt(energy.rate * energy.loss / fall) for energy, fall in zip(energies, falls, strict=True)]
+    calibration = BALANCED.calibrations["constant"]
+    assert found.rate == pytest.approx(10**calibration.decades * geometric_mean(own))
+    scatter = stdev(map(math.log10, own)) / 2
+    assert math.log10(found.high / found.rate) == pytest.approx(math.hypot(calibration.interval, 1.28 * scatter))
     assert any("initialisations scatter" in note for note in found.notes) is (scatter > UNSURE)
     # Batches enough for two of them: each has its own.
     own = suggest_rate(build, BATCHES[:4], F.cross_entropy, seeds=1, limit=4).rate
     assert suggest_rate(build, BATCHES, F.cross_entropy, seeds=1, limit=4).rate != own
 
 
-@pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
-def test_the_measure_says_by_what_the_measured_rate_is_multiplied(basis: Basis) -> None:
-    assert basis.measure.startswith(f"{10**basis.decades:.1f} times the ")
-
-
 def test_a_loss_below_zero_leaves_the_energy_alone() -> None:
     model = resnet()
     found = suggest_rate(model, BATCHES, lambda output, target: F.cross_entropy(output, target) - 5)
     energy = persistent_energy(model, BATCHES, F.cross_entropy)
-    assert found.rate == pytest.approx(10**ENERGY_ALONE.decades * energy.rate)
-    assert math.log10(found.high / found.rate) == pytest.approx(ENERGY_ALONE.interval)
+    calibration = ENERGY_ALONE.calibrations["constant"]
+    assert found.rate == pytest.approx(10**calibration.decades * energy.rate)
+    assert math.log10(found.high / found.rate) == pytest.approx(calibration.interval)
     assert any("left out of the measure" in note for note in found.notes)
 
 

@@ -23,12 +23,14 @@ def step(energy: float) -> Step:
     return Step((change, change), change, 2.3, -1.0, 2.0, 2.0, 0.5, 0.25)
 
 
-def measured(size: int, energy: float, shares: tuple[float, ...] = (0.5, 0.1, 2.4), momentum: float = 0.0) -> Measured:
-    """All energies are the same, but the persistent ones of the draws, which are these shares of it: of mean 1."""
+def measured(size: int, energy: float, shares: tuple[float, ...] = (1.0, 1.0, 1.0), momentum: float = 0.0) -> Measured:
+    """All energies are the same, but the persistent ones of the draws, which are these shares of it."""
     persistent = tuple(Draw(PersistentEnergy(share * energy, share * energy, 1.0, 2.3, 16), 0.25) for share in shares)
     suggestions = {name: (Suggestion(0.1, 3.0),) * 3 for name in ("pytorch-lr-finder", "lightning")}
     optimizer = "momentum" if momentum else "sgd"
-    return Measured(size, size, size, 0, 64, optimizer, momentum, (step(energy),) * 5, persistent, suggestions)
+    return Measured(
+        size, size, size, 0, 64, optimizer, momentum, "constant", (step(energy),) * 5, persistent, suggestions
+    )
 
 
 def known(name: str = "made", slope: float = -1.0, jitter: float = 0.0) -> Known:

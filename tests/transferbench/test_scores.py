@@ -15,18 +15,21 @@ from benchmarks.transferbench.table import finished
 from benchmarks.transferbench.tasks import TASKS
 from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
-from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, measured_rate
+from depthlr.energy.drawn_rate import DRAW_SCATTER
+from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
+from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULES, measured_rates
 
 RESULTS = Path(__file__).parents[2] / "results" / "transferbench"
 
 
-@pytest.mark.parametrize("name", ["mean energy", "persistent energy"])
+@pytest.mark.parametrize("name", ["mean energy", "measured, without the law", "persistent energy, arithmetic mean"])
 def test_an_exact_rule_errs_by_nothing_and_regrets_nothing(name):
-    pairs = list(carried(RULES[name], known()))
+    rule = (RULES | CANDIDATES)[name]
+    pairs = list(carried(rule, known()))
     assert len(pairs) == len(SIZES) * (len(SIZES) - 1)
     assert max(abs(pair.error) for pair in pairs) < 1e-12
     assert max(pair.regret for pair in pairs) == pytest.approx(0, abs=1e-6)
-    assert list(suggested(RULES[name], known())) == pytest.approx([0] * len(SIZES), abs=1e-12)
+    assert list(suggested(rule, known())) == pytest.approx([0] * len(SIZES), abs=1e-12)
 
 
 def test_copying_errs_by_the_oracles_own_change():
@@ -50,37 +53,49 @@ def test_rules_answer_each_other(name):
     assert factor(rule, here, here) in (None, 0.0)
 
 
-def test_persistent_energy_takes_the_arithmetic_mean_over_draws():
-    made = measured(4, 100.0, shares=(4.0, 0.01, -0.01, 0.0))
-    assert RULES["persistent energy"].level(made) == pytest.approx(-1)
-    assert RULES["persistent energy"].cost(made) == 1.0
+def test_persistent_energies_are_averaged_in_their_logarithms_and_once_were_not():
+    made = measured(4, 100.0, shares=(4.0, 0.25, 100.0, 0.01))
+    assert RULES["measured"].level(made) == pytest.approx(-1)
+    assert RULES["measured"].cost(made) == 1.0
+    assert RULES["persistent energy, arithmetic mean"].level(made) == pytest.approx(-1 - 0.5 * math.log10(26.065))
+
+
+def test_the_default_rule_leans_on_the_law_as_far_as_draws_scatter():
+    here, there = measured(4, 1.0), measured(16, 1.0)
+    share = law_share(math.sqrt(2 * (DRAW_SCATTER / 3) ** 2), 4, 16)
+    assert factor(RULES["measured"], here, there) == pytest.approx(share * LAW_EXPONENT * math.log10(4))
+    scattered = measured(16, 1.0, shares=(100.0, 1.0, 0.01))
+    assert factor(RULES["measured"], here, scattered) < -0.5
+    assert factor(RULES["measured"], here, replace(there, width=128)) == 0
 
 
 def test_every_draw_by_itself_is_a_measurement_of_one():
     task = known()
     alone = list(task.each_draw())
     assert len(alone) == 3
-    for share, one in zip((0.5, 0.1, 2.4), alone, strict=True):
+    for one in alone:
         (draw,) = one.measured[4].persistent
-        assert draw.found.energy == pytest.approx(share * 10 ** (-2 * task.oracle.rate(4)))
+        assert draw.found.energy == pytest.approx(10 ** (-2 * task.oracle.rate(4)))
         assert (one.name, one.oracle, len(one.measured[4].steps)) == (task.name, task.oracle, 1)
-        assert RULES["persistent energy, one draw"].cost(one.measured[4]) == 0.25
+        assert RULES["measured, one draw"].cost(one.measured[4]) == 0.25
 
 
 def test_suggestions_are_the_librarys():
-    made = measured(4, 100.0, shares=(4.0, 1.0, 1.0, 1.0, 13.0))
+    made = measured(4, 100.0, shares=(4.0, 1.0, 4.0, 16.0, 4.0))
     rule = RULES["suggest_rate, eight draws"]
-    # The mean energy is 400, which is 1 at 10^-1 / 2; the loss of 2.3 falls at a slope of 1, so at a rate of 2.3.
-    assert rule.level(made) == pytest.approx(BALANCED.decades + 0.5 * math.log10(0.05 * 2.3))
+    # The middle energy is 400, which is 1 at 10^-1 / 2; the loss of 2.3 falls at a slope of 1, so at a rate of 2.3.
+    for schedule, calibration in BALANCED.calibrations.items():
+        level = rule.level(replace(made, schedule=schedule))
+        assert level == pytest.approx(calibration.decades + 0.5 * math.log10(0.05 * 2.3))
     assert rule.cost(made) == 5 * 0.75
-    heavy = measured(4, 100.0, shares=(4.0, 1.0, 1.0, 1.0, 13.0), momentum=0.9)
+    heavy = measured(4, 100.0, shares=(4.0, 1.0, 4.0, 16.0, 4.0), momentum=0.9)
     assert rule.level(heavy) == pytest.approx(rule.level(made) - 0.5)
     alone = replace(made, persistent=made.persistent[:1], steps=made.steps[:1])
     assert RULES["suggest_rate"].level(alone) == pytest.approx(rule.level(made))
     assert RULES["suggest_rate"].cost(alone) == 0.75
 
 
-@pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw"])
+@pytest.mark.parametrize("name", ["persistent energy, arithmetic mean", "measured", "measured, one draw"])
 def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(name):
     plain, heavy = ([measured(size, 10.0 * size, momentum=momentum) for size in (4, 16)] for momentum in (0.0, 0.9))
     rule = RULES[name]
@@ -89,36 +104,59 @@ def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(nam
 
 
 @pytest.mark.parametrize("shares", [(), (0.0, 0.0), (math.inf, 1.0), (math.nan, 1.0)])
-@pytest.mark.parametrize("name", ["persistent energy", "persistent energy, one draw", "suggest_rate"])
+@pytest.mark.parametrize(
+    "name", ["persistent energy, arithmetic mean", "measured", "measured, one draw", "suggest_rate"]
+)
 def test_no_persistent_energy_above_zero_says_nothing(name, shares):
     assert RULES[name].level(measured(4, 1.0, shares)) is None
 
 
+def designed():
+    """The tasks on which the library's constants rest."""
+    return [task for split in ("dev", "first") for task in finished(TASKS, split, RESULTS)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
-def test_the_librarys_constants_are_those_of_the_dev_tasks(basis):
-    """From the committed tables, every initialisation by itself."""
+def test_the_suggestions_constants_are_those_of_the_committed_tables(basis, schedule):
+    """Every initialisation by itself."""
     errors = {}
-    for task in finished(TASKS, "dev", RESULTS):
+    for task in designed():
         for alone in task.each_draw():
             for size in alone.sizes:
                 one = alone.measured[size]
                 fall = -one.steps[0].slope if basis is BALANCED else 0.0
-                used, rate = measured_rate(one.persistent[0].found, fall)
+                used, (rate,) = measured_rates([(one.persistent[0].found, fall)])
                 assert used is basis
-                level = math.log10(rate) + half_gain(one)
-                errors.setdefault(task.name, []).append(task.oracle.rate(size) - level)
-    assert np.median([np.median(found) for found in errors.values()]) == pytest.approx(basis.decades, abs=0.01)
+                if one.schedule == schedule:
+                    level = math.log10(rate) + half_gain(one)
+                    errors.setdefault(task.name, []).append(task.oracle.rate(size) - level)
+    assert len(errors) == {"constant": 17, "warmup-cosine": 7}[schedule]  # as its note says
+    calibration = basis.calibrations[schedule]
+    assert np.median([np.median(found) for found in errors.values()]) == pytest.approx(calibration.decades, abs=0.01)
     left_out = []
     for name, own in errors.items():
         middle = np.median([np.median(found) for other, found in errors.items() if other != name])
         left_out += list(np.abs(np.array(own) - middle))
-    assert 0 <= basis.interval - np.quantile(left_out, COVERAGE) < 0.03  # rounded up
+    assert 0 <= calibration.interval - np.quantile(left_out, COVERAGE) < 0.03  # rounded up
+
+
+def test_the_laws_spread_and_the_draws_scatter_are_those_of_the_committed_tables():
+    exponents, scatters = [], []
+    for task in designed():
+        depths = np.log10([task.measured[size].depth for size in task.sizes])
+        exponents.append(np.polyfit(depths, [task.oracle.rate(size) for size in task.sizes], 1)[0])
+        for size in task.sizes:
+            scatters.append(np.std([math.log10(d.found.rate) for d in task.measured[size].persistent], ddof=1))
+    assert len(exponents) == 24
+    assert np.sqrt(np.mean((np.array(exponents) - LAW_EXPONENT) ** 2)) == pytest.approx(EXPONENT_SPREAD, abs=0.01)
+    assert np.median(scatters) == pytest.approx(DRAW_SCATTER, abs=0.01)
 
 
 def test_a_suggestion_without_a_fall_is_read_from_the_energy_as_in_the_library():
     made = measured(4, 100.0, shares=(1.0,))
     flat = replace(made, steps=tuple(replace(step, slope=0.5) for step in made.steps))
-    assert RULES["suggest_rate"].level(flat) == pytest.approx(ENERGY_ALONE.decades - 1)
+    assert RULES["suggest_rate"].level(flat) == pytest.approx(ENERGY_ALONE.calibrations["constant"].decades - 1)
 
 
 def test_a_rule_without_source_is_judged_by_its_suggestion():
@@ -203,8 +241,13 @@ def test_the_bootstrap_interval_covers():
         assert found[0] == pytest.approx(differences.mean())
         hits += found[1] <= 0.1 <= found[2]
     assert 91 <= hits <= 99  # of 95; plain quantiles of the means hold it 90 times
-    assert gain({"a": 0.1}, {"a": 0.2}) is None
-    assert gain({"a": 0.1, "b": 0.1}, {"a": 0.2, "b": 0.2}) == pytest.approx((0.1, 0.1, 0.1))
+    assert gain({"a": 0.1}, {"b": 0.2}) is None
+    alike = gain(dict.fromkeys("abcd", 0.1), dict.fromkeys("abcd", 0.2))
+    assert alike == pytest.approx((0.1, 0.1, 0.1))
+    few = gain(dict.fromkeys("abc", 0.1), dict.fromkeys("abc", 0.2))
+    assert few is not None
+    assert few[0] == pytest.approx(0.1)
+    assert np.isnan(few[1:]).all()
 
 
 def test_coverage_of_like_tasks_is_what_it_claims():

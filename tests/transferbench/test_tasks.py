@@ -1,12 +1,13 @@
 """The list of tasks is what was promised, and the committed oracles are of these very tasks."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 from benchmarks.transferbench.oracle import read_oracle
 from benchmarks.transferbench.rules import CHOSEN, RULES
-from benchmarks.transferbench.tasks import DEV, PEERS, TASKS, TEST
+from benchmarks.transferbench.tasks import DEV, FIRST_JUDGED, PEERS, TASKS, TEST
 
 from depthlr.data.sources import parse_name
 from depthlr.errors import DepthlrError
@@ -21,22 +22,24 @@ def test_names_are_unique():
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
-def test_test_tasks_are_no_dev_tasks_again():
-    assert not {task.identity for task in DEV} & {task.identity for task in TEST}
+def test_no_task_is_one_of_another_split_again():
+    splits = [{task.identity for task in split} for split in (DEV, FIRST_JUDGED, TEST)]
+    assert not any(one & other for one, other in combinations(splits, 2))
 
 
 def test_the_list_covers_what_it_should():
-    both = (*DEV, *TEST)
+    every = (*DEV, *FIRST_JUDGED, *TEST)
     assert len(DEV) == 10
-    assert len(TEST) >= 10
-    assert {task.family for task in both} == {
+    assert min(len(FIRST_JUDGED), len(TEST)) >= 8
+    assert {task.family for task in every} == {
         *("cnn", "resnet", "resnet-bn", "mlp", "vit-post", "vit-pre", "beit", "cct", "cnn1d", "gpt")
     }
-    assert {task.study.training.optimizer for task in both} == {"sgd", "momentum", "adam", "adamw", "muon"}
-    assert {task.study.training.schedule for task in TEST} == {"constant", "warmup-cosine"}
-    assert sum(task.paper_width for task in both) >= 8
-    assert sum(task.study.model.vary == "scale" for task in TEST) == 2
-    assert any(task.study.training.epochs == 3 for task in TEST)
+    assert {task.study.training.optimizer for task in every} == {"sgd", "momentum", "adam", "adamw", "muon"}
+    for judging in (FIRST_JUDGED, TEST):
+        assert {task.study.training.schedule for task in judging} == {"constant", "warmup-cosine"}
+    assert sum(task.paper_width for task in every) >= 8
+    assert sum(task.study.model.vary == "scale" for task in every) == 2
+    assert any(task.study.training.epochs == 3 for task in every)
     assert all(parse_name(task.study.data.name)[0] != "digits" for task in TASKS)
     # A limit would keep half of the classes of a folder of images.
     assert all(task.study.data.limit is None for task in TASKS if parse_name(task.study.data.name)[0] == "images")
@@ -54,7 +57,7 @@ def test_depths_span_four_times(task):
 
 
 def test_twins_differ_from_their_tasks_in_the_model_alone():
-    named = {task.name: task for task in (*DEV, *TEST)}
+    named = {task.name: task for task in (*DEV, *FIRST_JUDGED, *TEST)}
     for twin in PEERS:
         task = named[twin.twin]
         assert RULES[twin.rule].own_models
@@ -64,7 +67,7 @@ def test_twins_differ_from_their_tasks_in_the_model_alone():
 
 def test_committed_oracles_are_of_the_tasks_as_they_stand():
     kept = [task for task in TASKS if (RESULTS / f"{task.name}.csv").exists()]
-    assert {*DEV} <= {*kept}
+    assert {*DEV, *FIRST_JUDGED} <= {*kept}
     for task in kept:
         assert read_oracle(task, RESULTS) is not None
     other = replace(kept[0], study=replace(kept[0].study, training=replace(kept[0].study.training, steps=9)))

@@ -18,14 +18,8 @@ from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.cli.task import Data as DataName
 from depthlr.cli.task import task
 from depthlr.data.sources import load
-from depthlr.energy.persistent import (
-    SEEDS,
-    UNSURE,
-    PersistentEnergy,
-    expected,
-    persistent_energy_over_seeds,
-    standard_error,
-)
+from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
+from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.law.fit import fit_power_law
@@ -34,6 +28,7 @@ from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
+from depthlr.transfer.measured_change import measured_change
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
 POINTS = 40  # eight a decade, as far apart as the optima of three seeds lie
@@ -84,13 +79,12 @@ def _tell(results: Results, seeds: int) -> None:
         rates = [c.optimum.rate for c in results.curves if c.size == size and c.optimum]
         if rates:
             tuned[size] = geometric(rates)
-    draws = {size: _draws(str(model.at(size))) for size in tuned}
-    measured = {size: expected(found).rate for size, found in draws.items()}
+    measured = {size: _measured(str(model.at(size))) for size in tuned}
     first = next(iter(tuned))
     rules: dict[str, Callable[[int, int], float]] = {
         "copy": lambda a, b: tuned[a],
         "law": lambda a, b: transfer(tuned[a], depths[a], depths[b]),
-        "measured": lambda a, b: tuned[a] * measured[b] / measured[a],
+        "measured": lambda a, b: tuned[a] * measured_change(measured[a], measured[b], depths[a], depths[b]).factor,
     }
     rows = [
         (size, depths[size], rate_text(rate), *(rate_text(rules[rule](first, size)) for rule in ("law", "measured")))
@@ -102,23 +96,23 @@ def _tell(results: Results, seeds: int) -> None:
     print_table(columns, rows, title=f"{model.spec}: {cells} runs found what a grid of {whole} would")
     print(f"tuned rates over effective depth: {results.fit('depth')}")
     print(f"tuned rates over {model.vary}: {results.fit('size')}")
-    energies = fit_power_law([depths[s] for s in tuned], [measured[s] for s in tuned])
+    energies = fit_power_law([depths[s] for s in tuned], [measured[s].rate for s in tuned])
     print(f"rates for persistent energy 1, no training, over effective depth: {energies}")
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())
     print(f"median error of carrying a tuned rate to another depth, in decades: {errors}")
-    unsure = max(standard_error(found) for found in draws.values())
+    unsure = max(found.standard_error for found in measured.values())
     if unsure > UNSURE:
         print_note(
-            f"note: measured rates are known to {unsure:.2f} decades only: so narrow, initialisations differ that much"
+            f"note: rates are measured to {unsure:.2f} decades only, so narrow: what is carried leans on the law too"
         )
     for note in results.notes:
         print_note(f"note: {note}")
     print()
 
 
-def _draws(spec: str) -> tuple[PersistentEnergy, ...]:
+def _measured(spec: str) -> DrawnRate:
     given = task(spec, DataName.digits, 64, draws=SEEDS)
-    return persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn)
+    return rate_over_draws(persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn))
 
 
 def _error(rule: Callable[[int, int], float], tuned: dict[int, float]) -> float:

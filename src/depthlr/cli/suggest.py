@@ -19,6 +19,7 @@ def suggest(
     optimizer: OptimizerName = "sgd",
     data: DataName = Data.random,
     batch: BatchSize = 64,
+    schedule: Annotated[str, typer.Option(help="constant, or warmup-cosine: then it is the peak")] = "constant",
     seeds: Annotated[int, typer.Option(help="initialisations to take the mean over")] = SEEDS,
     input: Input = None,
     own_init: OwnInit = False,
@@ -27,9 +28,18 @@ def suggest(
     """Suggest a rate for a model as it is initialised."""
     check_seeds(seeds)
     given = task(model, data, batch, input=input, own_init=own_init, draws=seeds)
-    found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, seeds=seeds)
+    found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
     if json:
-        print_json({"model": model, "optimizer": optimizer, "data": str(data), "batch": batch, **vars(found)})
+        print_json(
+            {
+                "model": model,
+                "optimizer": optimizer,
+                "data": str(data),
+                "batch": batch,
+                "schedule": schedule,
+                **vars(found),
+            }
+        )
         return
     print(rate_text(found.rate))
     print_note(f"{found.coverage:.0%} interval {rate_text(found.low)} to {rate_text(found.high)}")

@@ -11,10 +11,9 @@ either (Eq. 4) has all. Relative to <z^2>, since a readout that starts ten times
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -40,14 +39,13 @@ from depthlr.trace.unwrap import unwrap
 
 LEARNT_FROM = 16  # batches; fewer leave more noise, though no bias
 SEEDS = 8  # initialisations, where a function builds the model
-UNSURE = 0.15  # decades of one standard error: what carried rates miss by at worst where draws agree
 LEAST_SHARE = 1 / 8  # of a half's own energy: if batches agree on less, noise hides on how much
 Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class PersistentEnergy:
-    """Of one initialisation, or the means over several."""
+    """Of one initialisation."""
 
     energy: float  # of the readout, at rate 1, relative to its mean square; noise may take it below 0
     total: float  # the same of either step by itself, noise and all
@@ -185,30 +183,3 @@ def persistent_energy_over_seeds(
         own = own_batches(given, place, len(seeds), limit)
         found.append(persistent_energy(model, own, loss_fn, optimizer, **options))
     return tuple(found)
-
-
-def expected(found: Sequence[PersistentEnergy]) -> PersistentEnergy:
-    """The expectation over initialisations (Eq. 4): arithmetic means.
-
-    In a deep plain stack many initialisations start with a signal that has nearly died out; their energies are tiny,
-    but the rate they train best at is not larger. The arithmetic mean is led by those whose signal lives.
-    """
-    return PersistentEnergy(
-        fmean(one.energy for one in found),
-        fmean(one.total for one in found),
-        fmean(one.mean_square for one in found),
-        fmean(one.loss for one in found),
-        found[0].batches,
-    )
-
-
-def standard_error(found: Sequence[PersistentEnergy]) -> float:
-    """Of log10 of the expected energy's rate, in decades, by the jackknife; 0 for a single draw, which has none.
-
-    The arithmetic mean of energies that scatter by decades hangs on few of them: leaving one out after the other shows
-    that, where the scatter of the draws' own rates, which is their geometric mean's, does not.
-    """
-    if len(found) < 2:
-        return 0.0
-    without = [math.log10(expected([*found[:place], *found[place + 1 :]]).rate) for place in range(len(found))]
-    return pstdev(without) * math.sqrt(len(found) - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +13,18 @@ from torch import nn
 from torch.optim import SGD
 
 from depthlr.energy.batch import LossFn, batches_of, depth_on
+from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
 from depthlr.energy.draws import Build, built, draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
     LEARNT_FROM,
     SEEDS,
-    UNSURE,
     PersistentEnergy,
-    expected,
     own_batches,
     persistent_energy,
     persistent_energy_over_seeds,
     read_batches,
-    standard_error,
 )
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.step import OPTIMIZERS, is_factory
@@ -38,10 +35,11 @@ from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
+from depthlr.transfer.measured_change import measured_change
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
-    "must be initialised as they will be trained; nothing is assumed about how that depends on depth or width."
+    "must be initialised as they will be trained. As far as initialisations scatter, the law is leant on instead."
 )
 AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
@@ -96,11 +94,11 @@ def transfer_rate(
 ) -> CarriedRate:
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
 
-    With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`): no law is
-    assumed. Pass functions that build them, and the mean over `seeds` initialisations counts, not one draw. Else the
-    law carries the rate, and models need an `example` to be counted (`units`: as in `effective_depth`). `rule="am-mup"`
-    compares mean update energies (`aggregate`: of which mean), also energies that were measured before; the other rules
-    are in `depthlr.law.RULES`.
+    With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`). Pass
+    functions that build them, and the mean over `seeds` initialisations counts, not one draw: as far as these scatter,
+    the law is leant on. Else the law carries the rate, and models need an `example` to be counted (`units`: as in
+    `effective_depth`). `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that
+    were measured before; the other rules are in `depthlr.law.RULES`.
     """
     rate = positive(rate, "The rate")
     rule = rule or ("law" if batches is None else "measured")
@@ -214,7 +212,7 @@ def _measured(
     units: Units,
 ) -> CarriedRate:
     draws: list[tuple[PersistentEnergy, ...]] = []
-    depths: list[int] = []
+    depths: list[Depth] = []
     for place in places:
         if isinstance(place, nn.Module):
             model = place
@@ -225,21 +223,20 @@ def _measured(
             draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
             with random_states_kept():
                 model = built(place)
-        depths.append(depth_on(model, batches[0], units).total)
-    here, there = (expected(found) for found in draws)
-    # Energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1).
-    factor = there.rate / here.rate
-    errors = [standard_error(found) for found in draws]
-    unsure = math.hypot(*errors)
+        depths.append(depth_on(model, batches[0], units))
+    here, there = (rate_over_draws(found) for found in draws)
+    source, target = (depth.total for depth in depths)
+    change = measured_change(here, there, source, target, one_width=depths[0].width == depths[1].width)
     notes = [NOISY] if here.noisy or there.noisy else []
     if any(not isinstance(place, nn.Module) and not draws_anew(place) for place in places):
         notes.append("a function gives the same model every time: let it draw its weights anew, or pass the model.")
-    if unsure > UNSURE:
+    if change.standard_error > UNSURE:
         notes.append(
-            "initialisations scatter, as those of narrow models and deep plain stacks do: the rate is known to "
-            f"{unsure:.2f} decades (one standard error); pass more seeds=, a wider model, or take the law."
+            "initialisations scatter, as those of narrow models and deep plain stacks do: the measured change is known "
+            f"to {change.standard_error:.2f} decades (one standard error), and the law counts for "
+            f"{change.law_share:.0%} of what is carried; pass more seeds= or a wider model."
         )
-    return CarriedRate(rate * factor, "measured", depths[0], depths[1], factor, MEASURED, tuple(notes))
+    return CarriedRate(rate * change.factor, "measured", source, target, change.factor, MEASURED, tuple(notes))
 
 
 def _am_mup(

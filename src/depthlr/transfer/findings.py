@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from statistics import median
 
+from depthlr.energy.drawn_rate import rate_over_draws
 from depthlr.energy.energy import Energy
-from depthlr.energy.persistent import expected
 from depthlr.law.fit import Fit
 from depthlr.transfer.size_check import SizeCheck
 
@@ -36,7 +36,7 @@ def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
     """What speaks against carrying a rate by the law; what explains most comes first."""
     yield from _growth(rows)
     yield from _exponent(fit)
-    noisy = [row.size for row in rows if expected(row.persistent).noisy]
+    noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]
     if noisy:
         text = f"the batches agree on hardly anything at size {noisy[0]}, so its rate is a guess: pass more of them."
         yield Verdict.caution, text

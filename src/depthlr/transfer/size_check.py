@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, stdev
+from statistics import stdev
 
-from depthlr.energy.persistent import PersistentEnergy, expected, standard_error
+from depthlr.energy.drawn_rate import DrawnRate, rate_over_draws
+from depthlr.energy.persistent import PersistentEnergy
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.law.power import transfer
 from depthlr.trace.depth import Depth
@@ -27,30 +28,24 @@ class Measured:
     drawn: bool = True  # a model of its own for every seed
 
     @cached_property
-    def rate(self) -> float:
-        """Of persistent energy 1."""
-        return expected(self.persistent).rate
+    def found(self) -> DrawnRate:
+        """The rate of persistent energy 1, over seeds."""
+        return rate_over_draws(self.persistent)
 
     @cached_property
     def sd(self) -> float | None:
         """Decades, over seeds; one seed has none."""
-        return stdev(self._decades) if self.drawn and len(self._decades) > 1 else None
+        return stdev(map(math.log10, self.rates)) if self.drawn and len(self.rates) > 1 else None
 
     @cached_property
     def error(self) -> float | None:
-        """The standard error of log10 of the rate; None where nothing is known of it."""
-        return standard_error(self.persistent) if self.sd else None
+        """The standard error of log10 of the rate, as the seeds alone show it; None where nothing is known of it."""
+        return self.sd / math.sqrt(len(self.rates)) if self.sd else None
 
     @cached_property
     def rates(self) -> list[float]:
-        """One a seed, around `rate`: with the seeds' scatter, but not their geometric mean."""
-        middle = fmean(self._decades)
-        return [self.rate * 10 ** (one - middle) for one in self._decades]
-
-    @cached_property
-    def _decades(self) -> list[float]:
-        """log10 of the seeds' own rates."""
-        return [math.log10(one.rate) for one in self.persistent]
+        """One a seed."""
+        return [one.rate for one in self.persistent]
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ class SizeCheck:
     depth: Depth
     energies: EnergyOverSeeds
     persistent: tuple[PersistentEnergy, ...]
-    rate: float  # of the expected energy over seeds
+    rate: float  # the geometric mean over seeds
     sd: float | None  # decades, over seeds; one seed has none
     law_error: float  # decades; above 0 the law carries too high a rate
     copy_error: float
@@ -77,13 +72,13 @@ class SizeCheck:
 
 def against(first: Measured, row: Measured) -> SizeCheck:
     """A size against the smallest, whose rate is carried."""
-    copied = math.log10(first.rate / row.rate)
+    copied = first.found.decades - row.found.decades
     return SizeCheck(
         size=row.size,
         depth=row.depth,
         energies=row.energies,
         persistent=row.persistent,
-        rate=row.rate,
+        rate=row.found.rate,
         sd=row.sd,
         law_error=copied + math.log10(transfer(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from depthlr.energy.batch import LossFn
+from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
 from depthlr.energy.draws import Build, check_draws, draws
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import (
     LEARNT_FROM,
     SEEDS,
-    UNSURE,
     PersistentEnergy,
     checked_batches,
-    expected,
     own_batches,
     persistent_energy,
     read_batches,
-    standard_error,
 )
 from depthlr.energy.step import optimizers_of
 from depthlr.errors import DepthlrError
@@ -34,38 +32,47 @@ from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 
 COVERAGE = 0.8
+FLOAT_DECADES = 300  # a float holds 308
 NORMAL_QUANTILE = 1.28  # of a normal variable `COVERAGE` lies within so many standard deviations
-CALIBRATION = "is as wide as tuned rates of ten tasks scatter; it has not been tried on others."
 
 
 @dataclass(frozen=True)
-class Basis:
-    """What a suggestion is read from, and where the tuned rates of TransferBench's ten dev tasks lie about it.
+class Calibration:
+    """Where tuned rates of TransferBench's tasks with one schedule lie about a measured rate.
 
     Eight initialisations of each task, one at a time: log10(tuned rate / measured rate) of the middle task, and what
-    `COVERAGE` of the tuned rates lie within if their task is left out, rounded up since ten tasks are few.
+    `COVERAGE` of the tuned rates lie within if their task is left out, rounded up since the tasks are few.
     """
 
     decades: float
     interval: float
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a suggestion is read from; its calibration by schedule."""
+
     measure: str
+    calibrations: Mapping[str, Calibration]
 
 
 BALANCED = Basis(
-    -0.10,
-    0.30,
-    "0.8 times the geometric mean of two rates: at one, what batches agree on moves the readout by its own size in a "
-    "step; at the other, a step promises its batch the whole loss",
+    "the geometric mean of two rates: at one, what batches agree on moves the readout by its own size in a step; at "
+    "the other, a step promises its batch the whole loss",
+    {"constant": Calibration(-0.12, 0.32), "warmup-cosine": Calibration(0.38, 0.62)},
 )
 ENERGY_ALONE = Basis(
-    0.16,
-    0.34,
-    "1.4 times the rate at which what batches agree on moves the readout by its own size in a step",
+    "the rate at which what batches agree on moves the readout by its own size in a step",
+    {"constant": Calibration(0.21, 0.39), "warmup-cosine": Calibration(0.72, 0.66)},
 )
+SCHEDULES = {
+    "constant": "a constant rate from this initialisation on; the interval is what 17 tasks tuned so scatter over.",
+    "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 tasks were "
+    "tuned so, at 0.4 to 12 times what is suggested for a constant rate.",
+}
 SCATTERED = (
     "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): pass more seeds=."
 )
-ASSUMES = "a constant rate from this initialisation on; the step that was measured is the first."
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ def suggest_rate(
     loss_fn: LossFn,
     optimizer: Any = "sgd",
     *,
+    schedule: str = "constant",
     seed: int = 0,
     seeds: int = SEEDS,
     limit: int = LEARNT_FROM + 1,
@@ -105,11 +113,14 @@ def suggest_rate(
     """A rate for `model` as it is initialised, in about the time of a training step a batch.
 
     Pass a function that builds it, and the mean over `seeds` initialisations counts: in narrow or deep plain stacks one
-    may say little of the next. Arguments are those of `persistent_energy`: three batches or more. Where there is no
-    such rate, an error says why. The model, its gradients, the optimizer and random states are left as they were.
+    may say little of the next. With the `schedule` "warmup-cosine" it is the peak's rate. The other arguments are those
+    of `persistent_energy`: three batches or more. Where there is no such rate, an error says why. The model, its
+    gradients, the optimizer and random states are left as they were.
     """
+    if schedule not in SCHEDULES:
+        raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {' or '.join(SCHEDULES)}.")
     if isinstance(model, nn.Module):
-        return _suggested([_measured(model, checked_batches(batches, limit), loss_fn, optimizer, seed)])
+        return _suggested([_measured(model, checked_batches(batches, limit), loss_fn, optimizer, seed)], schedule)
     count = whole(seeds, "The number of seeds", least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
@@ -118,7 +129,7 @@ def suggest_rate(
         _measured(one, own_batches(given, place, count, limit), loss_fn, optimizer, seed)
         for place, one in enumerate(draws(model, names))
     ]
-    return _suggested(found)
+    return _suggested(found, schedule)
 
 
 @dataclass(frozen=True)
@@ -140,32 +151,42 @@ def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: 
     return _Measured(energy, promised_fall(model, batches[0], loss_fn, optimizer, seed=seed), optimizers)
 
 
-def _suggested(found: Sequence[_Measured]) -> SuggestedRate:
-    energies, optimizers = [one.energy for one in found], found[0].optimizers
-    energy, gains = expected(energies), _momentum_gains(optimizers)
-    basis, measured = measured_rate(energy, fmean(one.fall for one in found))
+def _suggested(found: Sequence[_Measured], schedule: str) -> SuggestedRate:
+    optimizers = found[0].optimizers
+    gains = _momentum_gains(optimizers)
+    basis, rates = measured_rates([(one.energy, one.fall) for one in found])
+    calibration = basis.calibrations[schedule]
+    decades = [math.log10(rate) for rate in rates]
     # Momentum takes a steady drift 1 / (1 - beta) as far, while the limit of stability hardly moves: tuned rates lie in
     # between, near the geometric middle.
-    rate = 10**basis.decades * measured / math.sqrt(max([1.0, *gains]))
-    if not (math.isfinite(rate) and rate > 0):
-        raise DepthlrError(f"the suggested rate is {rate:g}, outside what a float can hold: check the loss's scale.")
-    scatter = standard_error(energies)
-    factor = 10 ** math.hypot(basis.interval, NORMAL_QUANTILE * scatter)
-    notes = [f"the interval, a factor of {factor:.1f} either way, {CALIBRATION}"]
-    notes += _notes(energy, basis, optimizers, gains)
+    log_rate = calibration.decades + fmean(decades) - 0.5 * math.log10(max([1.0, *gains]))
+    if not abs(log_rate) < FLOAT_DECADES:
+        raise DepthlrError(
+            f"the suggested rate is 10^{log_rate:.0f}, beyond what a float holds: check the loss's scale."
+        )
+    rate = 10**log_rate
+    scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
+    factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
+    notes = [SCHEDULES[schedule], *_notes([one.energy for one in found], basis, optimizers, gains)]
     if scatter > UNSURE:
         notes.append(SCATTERED.format(scatter))
-    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, basis.measure, tuple(notes))
+    measure = f"{10**calibration.decades:.2g} times {basis.measure}"
+    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, measure, tuple(notes))
 
 
-def measured_rate(energy: PersistentEnergy, fall: float) -> tuple[Basis, float]:
-    """The geometric mean of the rates of energy 1 and of the whole loss's fall; where there is no such fall, the first.
+def measured_rates(draws: Sequence[tuple[PersistentEnergy, float]]) -> tuple[Basis, list[float]]:
+    """Of draws' energies and promised falls: the geometric mean of the rates of energy 1 and of the whole loss's fall.
 
     A step that moves the readout far and promises little, as a convolutional network's first one, may be longer than
-    energy 1 says; one that promises much in a short way may not go all of it.
+    energy 1 says; one that promises much in a short way may not go all of it. Where a draw promises no fall, the energy
+    stands alone.
     """
-    polyak = energy.loss / fall if fall > 0 else 0.0  # L / -<g, d>, as if the least loss were 0
-    return (BALANCED, math.sqrt(energy.rate * polyak)) if 0 < polyak < math.inf else (ENERGY_ALONE, energy.rate)
+    polyak = [
+        energy.loss / fall if fall > 0 else 0.0 for energy, fall in draws
+    ]  # L / -<g, d>: as if it could fall to 0
+    if all(0 < one < math.inf for one in polyak):
+        return BALANCED, [math.sqrt(energy.rate * one) for (energy, _), one in zip(draws, polyak, strict=True)]
+    return ENERGY_ALONE, [energy.rate for energy, _ in draws]
 
 
 def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
@@ -192,15 +213,16 @@ def _sgd_gain(group: dict[str, Any]) -> float:
     return long_run / first
 
 
-def _notes(found: PersistentEnergy, basis: Basis, optimizers: Sequence[Optimizer], gains: Sequence[float]) -> list[str]:
-    notes = [ASSUMES]
+def _notes(
+    found: Sequence[PersistentEnergy], basis: Basis, optimizers: Sequence[Optimizer], gains: Sequence[float]
+) -> list[str]:
+    notes = []
     if basis is ENERGY_ALONE:
+        loss = fmean(one.loss for one in found)
+        notes.append(f"the loss is {loss:.3g} and its step promises no share of it, so it is left out of the measure.")
+    if rate_over_draws(found).noisy:
         notes.append(
-            f"the loss is {found.loss:.3g} and its step promises no share of it, so it is left out of the measure."
-        )
-    if found.noisy:
-        notes.append(
-            f"the {found.batches} batches agree on hardly anything, so the rate is a guess: pass more of them."
+            f"the {found[0].batches} batches agree on hardly anything, so the rate is a guess: pass more of them."
         )
     gain = max(gains, default=1.0)
     if gain > 1:

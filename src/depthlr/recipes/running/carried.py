@@ -13,13 +13,14 @@ from itertools import product
 from typing import Any
 
 from depthlr.data.examples import Examples
+from depthlr.energy.drawn_rate import DrawnRate
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.models.build import build
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.place import Place
 from depthlr.recipes.running.deadline import Deadline
-from depthlr.recipes.running.initial_energy import initial_energies, initial_persistent_energy
+from depthlr.recipes.running.initial_energy import initial_energies, initial_measured_rate
 from depthlr.recipes.running.provenance import device
 from depthlr.recipes.table import damaged, write_table
 from depthlr.study.description import DIGITS, Study
@@ -27,10 +28,11 @@ from depthlr.study.record import Record, record
 from depthlr.study.results import Results
 from depthlr.study.store import open_store
 from depthlr.study.task import judged_steps, task_at
-from depthlr.trace.depth import effective_depth
+from depthlr.trace.depth import Depth, effective_depth
 from depthlr.training.cell import Cell
 from depthlr.training.engine import open_engine
 from depthlr.transfer.carry import transfer_rate
+from depthlr.transfer.measured_change import measured_change
 
 RULES = ("copy", "law", "pathsum", "am-mup", "measured")
 ENERGY_SEEDS = range(8)
@@ -84,19 +86,25 @@ def carried_rates(
 
 def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: int) -> Callable[[int], float]:
     """The rate at a target size."""
+
+    @cache
+    def depth(size: int) -> Depth:
+        return effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+
     if rule == "measured":
 
         @cache
-        def best(size: int) -> float:
-            return initial_persistent_energy(study, size, examples, ENERGY_SEEDS, device()).rate
+        def best(size: int) -> DrawnRate:
+            return initial_measured_rate(study, size, examples, ENERGY_SEEDS, device())
 
-        return lambda size: rate * best(size) / best(source)
+        def factor(size: int) -> float:
+            return measured_change(best(source), best(size), depth(source).total, depth(size).total).factor
+
+        return lambda size: rate * factor(size)
 
     @cache
     def place(size: int) -> Any:
-        if rule == "am-mup":
-            return initial_energies(study, size, examples, ENERGY_SEEDS, device())
-        return effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+        return initial_energies(study, size, examples, ENERGY_SEEDS, device()) if rule == "am-mup" else depth(size)
 
     return lambda size: float(
         transfer_rate(rate, place(source), place(size), rule=rule, optimizer=study.training.optimizer)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from depthlr.data.examples import Examples
+from depthlr.energy.drawn_rate import DrawnRate, rate_over_draws
 from depthlr.energy.measure import update_energy
-from depthlr.energy.persistent import LEARNT_FROM, PersistentEnergy, expected, persistent_energy
+from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.study.description import Study
 from depthlr.study.task import epoch_steps, task_at
@@ -24,9 +25,7 @@ def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequenc
     return EnergyOverSeeds(tuple(found))
 
 
-def initial_persistent_energy(
-    study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str
-) -> PersistentEnergy:
+def initial_measured_rate(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> DrawnRate:
     """Each seed draws an initialisation, and the first batches of a cell of that seed, of one epoch if it has three."""
     task = task_at(study, size, examples)
     count = min(LEARNT_FROM + 1, max(3, epoch_steps(study, examples)))
@@ -36,4 +35,4 @@ def initial_persistent_energy(
         task.initialise(model.cpu(), seed)
         batches = [examples.batch(indices) for indices in task.order(seed)[:count]]
         found.append(persistent_energy(model.to(device), batches, task.loss_fn, study.training.optimizer))
-    return expected(found)
+    return rate_over_draws(found)

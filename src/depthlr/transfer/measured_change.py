@@ -1,0 +1,37 @@
+"""How a rate changes between two measured models: by their persistent energies, and the law where these scatter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from depthlr.energy.drawn_rate import DrawnRate
+from depthlr.law.leaning import law_share
+from depthlr.law.power import LAW_EXPONENT
+
+
+@dataclass(frozen=True)
+class MeasuredChange:
+    """log10 of the factor on the rate, and what it rests on."""
+
+    decades: float
+    standard_error: float  # of the measurement by itself
+    law_share: float  # how much the law counts in it, between 0 and 1
+
+    @property
+    def factor(self) -> float:
+        return float(10**self.decades)
+
+
+def measured_change(
+    here: DrawnRate, there: DrawnRate, source_depth: float, target_depth: float, *, one_width: bool = True
+) -> MeasuredChange:
+    """The mean of the measured change and the law's, weighed by how well each is known.
+
+    The law knows depth alone: between models of two widths, or of one depth, the measurement stands by itself.
+    """
+    measured = there.decades - here.decades  # energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1)
+    unsure = math.hypot(here.standard_error, there.standard_error)
+    share = law_share(unsure, source_depth, target_depth) if one_width else 0.0
+    law = LAW_EXPONENT * math.log10(target_depth / source_depth)  # Prop. 1: eta* = kappa L^(-3/2)
+    return MeasuredChange((1 - share) * measured + share * law, unsure, share)

@@ -1,0 +1,52 @@
+"""The measured change of a rate and the law's, weighed by how well each is known."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from depthlr.energy.drawn_rate import DrawnRate
+from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT
+from depthlr.transfer.measured_change import measured_change
+
+DECADES = st.floats(-6, 2)
+ERRORS = st.floats(0.01, 1)
+
+
+def drawn(decades: float, error: float) -> DrawnRate:
+    return DrawnRate(decades, error, noisy=False)
+
+
+@given(DECADES, DECADES, ERRORS, ERRORS, st.floats(2, 100), st.floats(2, 100))
+def test_it_lies_between_the_measurement_and_the_law_and_inverts(here, there, error, other, source, target):
+    found = measured_change(drawn(here, error), drawn(there, other), source, target)
+    ends = sorted((there - here, LAW_EXPONENT * math.log10(target / source)))
+    assert ends[0] - 1e-9 <= found.decades <= ends[1] + 1e-9
+    back = measured_change(drawn(there, other), drawn(here, error), target, source)
+    assert back.decades == pytest.approx(-found.decades, abs=1e-9)
+    assert found.factor * back.factor == pytest.approx(1)
+
+
+def test_it_is_the_best_guess_where_exponents_and_draws_scatter_as_assumed():
+    """Against the truth, over made-up models: better than either alone, and no other weight does better."""
+    draw, error = np.random.default_rng(0), 0.3
+    distance = math.log10(4)
+    true = (LAW_EXPONENT + EXPONENT_SPREAD * draw.normal(size=4000)) * distance
+    seen = true + draw.normal(size=4000) * math.hypot(error, error)
+    changes = [measured_change(drawn(0, error), drawn(value, error), 5, 20) for value in seen]
+
+    def miss(share):
+        return float(np.sqrt(np.mean(((1 - share) * seen + share * LAW_EXPONENT * distance - true) ** 2)))
+
+    share = changes[0].law_share
+    found = float(np.sqrt(np.mean((np.array([one.decades for one in changes]) - true) ** 2)))
+    assert found == pytest.approx(miss(share))
+    assert found < min(miss(other) for other in (0.0, share - 0.1, share + 0.1, 1.0))
+
+
+@pytest.mark.parametrize(("depths", "one_width"), [((5, 20), False), ((7, 7), True)])
+def test_what_the_law_does_not_know_is_measured_alone(depths, one_width):
+    found = measured_change(drawn(-1, 0.5), drawn(-1.2, 0.5), *depths, one_width=one_width)
+    assert (found.decades, found.law_share) == (pytest.approx(-0.2), 0)
