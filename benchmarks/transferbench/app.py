@@ -63,7 +63,9 @@ def table(
     results: Annotated[Path, typer.Option(help="the tables to read")] = RESULTS,
     page: Annotated[Path, typer.Option(help="the page whose table is replaced")] = Path("docs/transferbench.md"),
     final: Annotated[bool, typer.Option("--final", help="show the test tasks: once, when the rule is chosen")] = False,
-    candidates: Annotated[bool, typer.Option("--candidates", help="the rules on trial too; dev, not written")] = False,
+    candidates: Annotated[
+        bool, typer.Option("--candidates", help="the rules on trial too; not of test, not written")
+    ] = False,
     rule: Annotated[str | None, typer.Option(help="compare with this rule [the chosen one]")] = None,
     plot: Annotated[Path | None, typer.Option(help="a PNG to draw it in")] = None,
 ) -> None:

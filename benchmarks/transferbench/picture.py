@@ -1,4 +1,4 @@
-"""The comparison as a picture: the change of the rate that was measured beside the tuned one, and errors by rule."""
+"""The comparison as a picture: the predicted change of the rate beside the tuned one, and errors by rule."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draw(known: Sequence[Known], rules: Mapping[str, Rule], path: Path) -> None:
 
 
 def _changes(known: Sequence[Known], rule: Rule, axes: Axes) -> None:
-    """log10 of the rate over the smallest size's: tuned across, measured up."""
+    """log10 of the rate over the smallest size's: tuned across, the rule's up."""
     axes = axes_or_new(axes)
     colours = category_colours(axes, len(known))
     reach = []
@@ -51,7 +51,7 @@ def _changes(known: Sequence[Known], rule: Rule, axes: Axes) -> None:
         axes.plot(tuned, measured, ls="", marker=marker, ms=6, color=colours[place], label=one.name, alpha=0.9)
         reach += [*tuned, *measured]
     low = min(reach) - 0.1
-    axes.plot([low, 0.05], [low, 0.05], color=ink(axes), lw=1, ls="--", zorder=1, label="measured = tuned")
-    axes.set(xlabel="tuned change of the rate (decades)", ylabel="measured change, no training (decades)")
+    axes.plot([low, 0.05], [low, 0.05], color=ink(axes), lw=1, ls="--", zorder=1, label="predicted = tuned")
+    axes.set(xlabel="tuned change of the rate (decades)", ylabel="predicted change, no training (decades)")
     set_title(axes, "From a task's smallest model to each larger one")
     add_legend(axes)

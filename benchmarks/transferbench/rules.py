@@ -1,7 +1,8 @@
 """Rules as pure functions of what was measured: a level for each size, in decades of the rate.
 
-A carried rate changes by the difference of two levels: log10 factor = level(target) - level(source). A rule whose level
-is the rate itself (`absolute`) also suggests one with no source at all. None means that the rule prescribes nothing.
+A carried rate changes by the difference of two levels: log10 factor = level(target) - level(source); the default rule
+also weighs in the law. A rule whose level is the rate itself (`absolute`) also suggests one with no source at all. None
+means that the rule prescribes nothing.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class Rule:
     cost: Cost = free  # seconds for one size
     own_models: bool = False  # judged on twins in its authors' parametrisation
     each_draw: bool = False  # judged on every initialisation by itself
-    drawn: Callable[[Measured], DrawnRate | None] | None = None  # where draws scatter, the rule leans on the law
+    over_draws: Callable[[Measured], DrawnRate | None] | None = None  # it leans on the law as far as draws scatter
     peer: bool = False  # of others, not of ours
 
 
 def factor(rule: Rule, source: Measured, target: Measured) -> float | None:
     """log10 of what the rate is multiplied by."""
-    if rule.drawn is not None:
-        found, wanted = rule.drawn(source), rule.drawn(target)
+    if rule.over_draws is not None:
+        found, wanted = rule.over_draws(source), rule.over_draws(target)
         if found is None or wanted is None:
             return None
         one_width = source.width == target.width
@@ -115,14 +116,14 @@ def drawn_rate(measured: Measured) -> DrawnRate | None:
 
 
 def of_persistent(*, each_draw: bool = False, leans: bool = True) -> Rule:
-    """The default rule, from all initialisations or from each; or the measurement without the law."""
+    """The default rule, from all initialisations, or from each and then without the law; or ever without it."""
 
     def level(measured: Measured) -> float | None:
         found = drawn_rate(measured)
         return None if found is None else found.decades + half_gain(measured)
 
-    drawn = drawn_rate if leans else None
-    return Rule(level, absolute=True, cost=persistent_cost, each_draw=each_draw, drawn=drawn)
+    over_draws = drawn_rate if leans else None
+    return Rule(level, absolute=True, cost=persistent_cost, each_draw=each_draw, over_draws=over_draws)
 
 
 def arithmetic_persistent(measured: Measured) -> float | None:

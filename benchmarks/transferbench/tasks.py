@@ -67,14 +67,14 @@ GPT = "gpt?width=128&heads=4"
 TEXT = "text?context=128"
 PARAMETRISED = "benchmarks.transferbench.parametrised"
 SCALED = "benchmarks.transferbench.scaled"
-FIRST: dict[str, Any] = {"batch": 128, "steps": 100}
+SHORT: dict[str, Any] = {"batch": 128, "steps": 100}
 LONGER: dict[str, Any] = {"batch": 64, "steps": 200}
 COSINE = "warmup-cosine"
 
 DEV = (
-    _task("dev", "resnet", "resnet?width=64", "blocks", SIX_RESNET, "cifar10", SGD, paper_width=True, **FIRST),
-    _task("dev", "cnn", "cnn?width=64", "layers", SIX_CNN, "cifar10", SGD, paper_width=True, **FIRST),
-    _task("dev", "vit-post", VIT, "blocks", SIX_VIT, "cifar10", SMALL, paper_width=True, **FIRST),
+    _task("dev", "resnet", "resnet?width=64", "blocks", SIX_RESNET, "cifar10", SGD, paper_width=True, **SHORT),
+    _task("dev", "cnn", "cnn?width=64", "layers", SIX_CNN, "cifar10", SGD, paper_width=True, **SHORT),
+    _task("dev", "vit-post", VIT, "blocks", SIX_VIT, "cifar10", SMALL, paper_width=True, **SHORT),
     _task(
         "dev",
         "resnet",
@@ -85,10 +85,10 @@ DEV = (
         ADAM,
         paper_width=True,
         optimizer="adam",
-        **FIRST,
+        **SHORT,
     ),
-    _task("dev", "cnn", "cnn?width=64", "layers", LAYERS, "cifar10", ADAM, paper_width=True, optimizer="adam", **FIRST),
-    _task("dev", "vit-post", VIT, "blocks", BLOCKS, "cifar10", ADAM, paper_width=True, optimizer="adam", **FIRST),
+    _task("dev", "cnn", "cnn?width=64", "layers", LAYERS, "cifar10", ADAM, paper_width=True, optimizer="adam", **SHORT),
+    _task("dev", "vit-post", VIT, "blocks", BLOCKS, "cifar10", ADAM, paper_width=True, optimizer="adam", **SHORT),
     _task(
         "dev",
         "vit-pre",
@@ -128,7 +128,7 @@ FIRST_JUDGED = (
         SMALL,
         paper_width=True,
         optimizer="momentum",
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -170,7 +170,7 @@ FIRST_JUDGED = (
         optimizer="adamw",
         weight_decay=0.1,
         schedule=COSINE,
-        **FIRST,
+        **SHORT,
     ),
     _task("first", "mlp", "mlp?width=256&classes=100", "layers", LAYERS, "cifar100", ADAM, optimizer="adam", **LONGER),
     _task(
@@ -184,7 +184,7 @@ FIRST_JUDGED = (
         paper_width=True,
         optimizer="momentum",
         schedule=COSINE,
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -195,7 +195,7 @@ FIRST_JUDGED = (
         "cifar100",
         SMALL,
         optimizer="muon",
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -209,7 +209,7 @@ FIRST_JUDGED = (
         optimizer="adamw",
         weight_decay=0.1,
         schedule=COSINE,
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -223,7 +223,7 @@ FIRST_JUDGED = (
         optimizer="adamw",
         weight_decay=0.1,
         schedule=COSINE,
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -235,7 +235,7 @@ FIRST_JUDGED = (
         ADAM,
         paper_width=True,
         optimizer="adam",
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -274,7 +274,7 @@ FIRST_JUDGED = (
         SMALL,
         tag="scaled",
         optimizer="momentum",
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "first",
@@ -294,7 +294,7 @@ FIRST_JUDGED = (
 )
 
 TEST = (
-    _task("test", "cnn", "cnn?width=64&classes=100", "layers", LAYERS, "cifar100", SGD, paper_width=True, **FIRST),
+    _task("test", "cnn", "cnn?width=64&classes=100", "layers", LAYERS, "cifar100", SGD, paper_width=True, **SHORT),
     _task(
         "test",
         "resnet",
@@ -306,7 +306,7 @@ TEST = (
         paper_width=True,
         optimizer="adamw",
         weight_decay=0.1,
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "test",
@@ -318,10 +318,10 @@ TEST = (
         SMALL,
         paper_width=True,
         optimizer="momentum",
-        **FIRST,
+        **SHORT,
     ),
     _task(
-        "test", "vit-pre", f"{VIT}&norm=pre&classes=100", "blocks", BLOCKS, "cifar100", ADAM, optimizer="adam", **FIRST
+        "test", "vit-pre", f"{VIT}&norm=pre&classes=100", "blocks", BLOCKS, "cifar100", ADAM, optimizer="adam", **SHORT
     ),
     _task(
         "test",
@@ -335,7 +335,7 @@ TEST = (
         optimizer="adamw",
         weight_decay=0.1,
         schedule=COSINE,
-        **FIRST,
+        **SHORT,
     ),
     _task(
         "test",
@@ -347,7 +347,7 @@ TEST = (
         SMALL,
         paper_width=True,
         optimizer="momentum",
-        **FIRST,
+        **SHORT,
     ),
     _task("test", "gpt", GPT, "blocks", BLOCKS, TEXT, SMALL, limit=None, optimizer="adam", **LONGER),
     _task(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthlr.law import EXPONENT_SPREAD, law_share
+from depthlr.law import EXPONENT_SPREAD, LEAST_SPREAD, law_share
 
 DEPTHS = st.floats(1, 1e4)
 
@@ -23,8 +23,10 @@ def test_it_grows_with_the_error_and_falls_with_the_distance(error, ratio, facto
 
 
 def test_both_count_alike_where_both_are_as_uncertain():
-    assert law_share(EXPONENT_SPREAD, 5, 50) == pytest.approx(0.5)
+    assert law_share((EXPONENT_SPREAD**2 + LEAST_SPREAD**2) ** 0.5, 5, 50) == pytest.approx(0.5)
+    assert law_share(LEAST_SPREAD, 7, 7) == pytest.approx(0.5)
 
 
-def test_a_certain_measurement_and_one_depth_leave_the_law_out():
-    assert law_share(0.0, 5, 50) == law_share(3.0, 7, 7) == 0
+def test_a_certain_measurement_leaves_the_law_out_and_close_depths_change_nothing_abruptly():
+    assert law_share(0.0, 5, 50) == law_share(0.0, 7, 7) == 0
+    assert law_share(0.05, 100, 101) == pytest.approx(law_share(0.05, 100, 100), abs=1e-3)

@@ -156,7 +156,18 @@ def test_the_plain_grid_is_a_cells_time_times_rates_seeds_and_sizes(monkeypatch,
 
     seconds = plain_grid.plain_cell_seconds(study, 3, load("cifar10", published), "cpu")
     assert seconds == pytest.approx(1.5 + 0.25 * 390)
-    assert plain_grid.plain_grid_seconds(study, {3: 2.0, 4: 3.0}) == 5.0 * 80 * 3
+    wide = replace(study, model=replace(study.model, sizes=(2, 4, 6, 8, 12)))
+    assert plain_grid.sampled_sizes(wide) == {2, 6, 12}
+    assert plain_grid.plain_grid_seconds(wide, {2: 1.0, 6: 5.0, 12: 8.0}) == pytest.approx((1 + 3 + 5 + 6 + 8) * 80 * 3)
+
+
+def test_the_plain_grid_may_be_timed_later(job) -> None:
+    swept = job(EPOCH_1)
+    assert run_job(replace(swept, times_plain_grid=False), FOREVER)
+    facts = swept.out.file("json")
+    assert json.loads(facts.read_text())["plain_grid_seconds"] is None
+    assert run_job(swept, FOREVER)
+    assert json.loads(facts.read_text())["plain_grid_seconds"] > 0
 
 
 def test_a_missing_data_folder_is_said_before_anything_is_written(tmp_path) -> None:

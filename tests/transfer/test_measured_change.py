@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.energy.drawn_rate import DrawnRate
-from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT
+from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, LEAST_SPREAD
 from depthlr.transfer.measured_change import measured_change
 
 DECADES = st.floats(-6, 2)
 ERRORS = st.floats(0.01, 1)
 
 
-def drawn(decades: float, error: float) -> DrawnRate:
+def drawn(decades: float, error: float | None) -> DrawnRate:
     return DrawnRate(decades, error, noisy=False)
 
 
@@ -33,7 +33,8 @@ def test_it_is_the_best_guess_where_exponents_and_draws_scatter_as_assumed():
     """Against the truth, over made-up models: better than either alone, and no other weight does better."""
     draw, error = np.random.default_rng(0), 0.3
     distance = math.log10(4)
-    true = (LAW_EXPONENT + EXPONENT_SPREAD * draw.normal(size=4000)) * distance
+    exponents = LAW_EXPONENT + EXPONENT_SPREAD * draw.normal(size=4000)
+    true = exponents * distance + LEAST_SPREAD * draw.normal(size=4000)
     seen = true + draw.normal(size=4000) * math.hypot(error, error)
     changes = [measured_change(drawn(0, error), drawn(value, error), 5, 20) for value in seen]
 
@@ -46,7 +47,8 @@ def test_it_is_the_best_guess_where_exponents_and_draws_scatter_as_assumed():
     assert found < min(miss(other) for other in (0.0, share - 0.1, share + 0.1, 1.0))
 
 
-@pytest.mark.parametrize(("depths", "one_width"), [((5, 20), False), ((7, 7), True)])
-def test_what_the_law_does_not_know_is_measured_alone(depths, one_width):
-    found = measured_change(drawn(-1, 0.5), drawn(-1.2, 0.5), *depths, one_width=one_width)
-    assert (found.decades, found.law_share) == (pytest.approx(-0.2), 0)
+def test_between_widths_and_from_one_draw_the_measurement_stands_alone():
+    for one, other, one_width in ((0.5, 0.5, False), (None, 0.5, True), (0.5, None, True), (None, None, True)):
+        found = measured_change(drawn(-1, one), drawn(-1.2, other), 5, 20, one_width=one_width)
+        assert (found.decades, found.law_share) == (pytest.approx(-0.2), 0)
+        assert (found.standard_error is None) is one_width

@@ -17,7 +17,7 @@ from depthlr.energy.draws import draws
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import persistent_energy_over_seeds
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, SCHEDULES
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, SCHEDULE_NOTES
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]
@@ -36,7 +36,7 @@ def rate(model, optimizer="sgd", loss_fn=F.cross_entropy, batches=BATCHES, **opt
     return suggest_rate(model, batches, loss_fn, optimizer, **options).rate
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", SCHEDULE_NOTES)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
 def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_loss(
     optimizer: str, schedule: str
@@ -51,7 +51,7 @@ def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_l
     assert math.log10(found.high / found.rate) == pytest.approx(calibration.interval)
     assert found.low * found.high == pytest.approx(found.rate**2)
     assert (float(found), found.measure) == (found.rate, f"{10**calibration.decades:.2g} times {BALANCED.measure}")
-    assert SCHEDULES[schedule] in found.notes
+    assert SCHEDULE_NOTES[schedule] in found.notes
 
 
 def test_a_schedule_that_was_never_tuned_is_refused() -> None:

@@ -17,7 +17,7 @@ from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
 from depthlr.energy.drawn_rate import DRAW_SCATTER
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
-from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULES, measured_rates
+from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
 
 RESULTS = Path(__file__).parents[2] / "results" / "transferbench"
 
@@ -116,7 +116,7 @@ def designed():
     return [task for split in ("dev", "first") for task in finished(TASKS, split, RESULTS)]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", SCHEDULE_NOTES)
 @pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
 def test_the_suggestions_constants_are_those_of_the_committed_tables(basis, schedule):
     """Every initialisation by itself."""

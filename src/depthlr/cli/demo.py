@@ -100,7 +100,7 @@ def _tell(results: Results, seeds: int) -> None:
     print(f"rates for persistent energy 1, no training, over effective depth: {energies}")
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())
     print(f"median error of carrying a tuned rate to another depth, in decades: {errors}")
-    unsure = max(found.standard_error for found in measured.values())
+    unsure = max(found.standard_error or 0.0 for found in measured.values())
     if unsure > UNSURE:
         print_note(
             f"note: rates are measured to {unsure:.2f} decades only, so narrow: what is carried leans on the law too"

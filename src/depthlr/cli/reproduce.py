@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,6 +37,9 @@ def reproduce(
     work: Annotated[Path, typer.Option(help="where unfinished sweeps are kept")] = Path("out/reproduce"),
     seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
+    no_plain_grid: Annotated[
+        bool, typer.Option("--no-plain-grid", help="do not time the plain grid, as beside other runs on the device")
+    ] = False,
     source: Annotated[
         Path | None, typer.Option("--from", help="run nothing: write the page and pictures from these tables")
     ] = None,
@@ -56,7 +59,7 @@ def reproduce(
     used = precision or ("bf16" if device() == "cuda" else "fp32")
     place = data_folder() if data is None else data.expanduser()
     jobs = [job_of(s, protocol, used, data=place, work=work, out=out) for s in chosen(recipe or [], only or [])]
-    outcomes = _run(jobs, until, work)
+    outcomes = _run([replace(job, times_plain_grid=not no_plain_grid) for job in jobs], until, work)
     _print(outcomes, json)
     _raise_failures(outcomes)
 

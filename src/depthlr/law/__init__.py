@@ -4,7 +4,7 @@ from depthlr.law.aggregate import AGGREGATORS, Aggregator, arithmetic, geometric
 from depthlr.law.boundary import boundary_fraction, kernel_offsets
 from depthlr.law.fit import Fit, Point, fit_power_law
 from depthlr.law.grid import grid_spacing, log_grid
-from depthlr.law.leaning import EXPONENT_SPREAD, law_share
+from depthlr.law.leaning import EXPONENT_SPREAD, LEAST_SPREAD, law_share
 from depthlr.law.optimum import Optimum, optimum
 from depthlr.law.overlap import cross_entropy_gradient_norm2, overlap_sum, residual_growth, residual_growth_bound
 from depthlr.law.pathsum import UnitCounts, log_pathsum, log_pathsum_graph, pathsum_transfer
@@ -16,6 +16,7 @@ __all__ = [
     "EXPONENT_SPREAD",
     "FAMILIES",
     "LAW_EXPONENT",
+    "LEAST_SPREAD",
     "RULES",
     "Aggregator",
     "Family",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -13,14 +13,13 @@ from torch import nn
 from torch.optim import SGD
 
 from depthlr.energy.batch import LossFn, batches_of, depth_on
-from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
+from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
 from depthlr.energy.draws import Build, built, draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
     LEARNT_FROM,
     SEEDS,
-    PersistentEnergy,
     own_batches,
     persistent_energy,
     persistent_energy_over_seeds,
@@ -29,6 +28,7 @@ from depthlr.energy.persistent import (
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.step import OPTIMIZERS, is_factory
 from depthlr.errors import DepthlrError
+from depthlr.law.domain import carried as finite_rate
 from depthlr.law.domain import positive, whole
 from depthlr.law.html import html_table
 from depthlr.law.pathsum import pathsum_transfer
@@ -39,13 +39,16 @@ from depthlr.transfer.measured_change import measured_change
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
-    "must be initialised as they will be trained. As far as initialisations scatter, the law is leant on instead."
+    "must be initialised as they will be trained. Over several initialisations the law is leant on as far as these "
+    "scatter, which is wrong where a forward multiplier makes up for depth."
 )
 AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
 NOISY = "the batches agree on hardly anything, so the measured rate is a guess: pass more or larger ones."
+ALIKE = "a function gives the same model every time: let it draw its weights anew, or pass the model."
+MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
 Energies = Energy | EnergyOverSeeds
 Place = int | float | Depth | nn.Module | Build | Energies
@@ -96,9 +99,9 @@ def transfer_rate(
 
     With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`). Pass
     functions that build them, and the mean over `seeds` initialisations counts, not one draw: as far as these scatter,
-    the law is leant on. Else the law carries the rate, and models need an `example` to be counted (`units`: as in
-    `effective_depth`). `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that
-    were measured before; the other rules are in `depthlr.law.RULES`.
+    the law is leant on, and a note says so where that is much. Else the law carries the rate, and models need an
+    `example` to be counted (`units`: as in `effective_depth`). `rule="am-mup"` compares mean update energies
+    (`aggregate`: of which mean), also energies that were measured before; the other rules are in `depthlr.law.RULES`.
     """
     rate = positive(rate, "The rate")
     rule = rule or ("law" if batches is None else "measured")
@@ -211,32 +214,41 @@ def _measured(
     seeds: int,
     units: Units,
 ) -> CarriedRate:
-    draws: list[tuple[PersistentEnergy, ...]] = []
+    drawn: list[DrawnRate] = []
     depths: list[Depth] = []
+    notes = []
     for place in places:
         if isinstance(place, nn.Module):
             model = place
             own = own_batches(batches, 0, seeds, LEARNT_FROM + 1)
-            draws.append((persistent_energy(place, own, loss_fn, optimizer, seed=seed),))
+            drawn.append(rate_over_draws([persistent_energy(place, own, loss_fn, optimizer, seed=seed)]))
         else:
             names = range(seed, seed + seeds)
-            draws.append(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
+            found = rate_over_draws(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
+            anew = draws_anew(place)
+            drawn.append(found if anew else replace(found, standard_error=None))  # one draw, however often
+            notes += [] if anew else [ALIKE]
             with random_states_kept():
                 model = built(place)
         depths.append(depth_on(model, batches[0], units))
-    here, there = (rate_over_draws(found) for found in draws)
+    here, there = drawn
     source, target = (depth.total for depth in depths)
-    change = measured_change(here, there, source, target, one_width=depths[0].width == depths[1].width)
-    notes = [NOISY] if here.noisy or there.noisy else []
-    if any(not isinstance(place, nn.Module) and not draws_anew(place) for place in places):
-        notes.append("a function gives the same model every time: let it draw its weights anew, or pass the model.")
-    if change.standard_error > UNSURE:
+    change = measured_change(here, there, source, target, one_width=_body_widths(depths[0]) == _body_widths(depths[1]))
+    if here.noisy or there.noisy:
+        notes.append(NOISY)
+    error = change.standard_error
+    if error is not None and (error > UNSURE or change.law_share > MUCH):
         notes.append(
             "initialisations scatter, as those of narrow models and deep plain stacks do: the measured change is known "
-            f"to {change.standard_error:.2f} decades (one standard error), and the law counts for "
-            f"{change.law_share:.0%} of what is carried; pass more seeds= or a wider model."
+            f"to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of what is "
+            "carried; pass more seeds= or a wider model."
         )
-    return CarriedRate(rate * change.factor, "measured", source, target, change.factor, MEASURED, tuple(notes))
+    moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
+    return CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
+
+
+def _body_widths(depth: Depth) -> set[int]:
+    return {unit.width for unit in depth.units if unit.role == "body"}
 
 
 def _am_mup(

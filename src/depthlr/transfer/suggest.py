@@ -65,10 +65,10 @@ ENERGY_ALONE = Basis(
     "the rate at which what batches agree on moves the readout by its own size in a step",
     {"constant": Calibration(0.21, 0.39), "warmup-cosine": Calibration(0.72, 0.66)},
 )
-SCHEDULES = {
+SCHEDULE_NOTES = {
     "constant": "a constant rate from this initialisation on; the interval is what 17 tasks tuned so scatter over.",
     "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 tasks were "
-    "tuned so, at 0.4 to 12 times what is suggested for a constant rate.",
+    "tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
 SCATTERED = (
     "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): pass more seeds=."
@@ -117,8 +117,9 @@ def suggest_rate(
     of `persistent_energy`: three batches or more. Where there is no such rate, an error says why. The model, its
     gradients, the optimizer and random states are left as they were.
     """
-    if schedule not in SCHEDULES:
-        raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {' or '.join(SCHEDULES)}.")
+    if schedule not in SCHEDULE_NOTES:
+        known = " or ".join(SCHEDULE_NOTES)
+        raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
     if isinstance(model, nn.Module):
         return _suggested([_measured(model, checked_batches(batches, limit), loss_fn, optimizer, seed)], schedule)
     count = whole(seeds, "The number of seeds", least=1)
@@ -167,7 +168,7 @@ def _suggested(found: Sequence[_Measured], schedule: str) -> SuggestedRate:
     rate = 10**log_rate
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
-    notes = [SCHEDULES[schedule], *_notes([one.energy for one in found], basis, optimizers, gains)]
+    notes = [SCHEDULE_NOTES[schedule], *_notes([one.energy for one in found], basis, optimizers, gains)]
     if scatter > UNSURE:
         notes.append(SCATTERED.format(scatter))
     measure = f"{10**calibration.decades:.2g} times {basis.measure}"
@@ -218,8 +219,10 @@ def _notes(
 ) -> list[str]:
     notes = []
     if basis is ENERGY_ALONE:
-        loss = fmean(one.loss for one in found)
-        notes.append(f"the loss is {loss:.3g} and its step promises no share of it, so it is left out of the measure.")
+        least = min(one.loss for one in found)
+        notes.append(
+            f"a step promises no share of its loss (the least is {least:.3g}), so the loss is left out of the measure."
+        )
     if rate_over_draws(found).noisy:
         notes.append(
             f"the {found[0].batches} batches agree on hardly anything, so the rate is a guess: pass more of them."

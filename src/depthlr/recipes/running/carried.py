@@ -98,7 +98,9 @@ def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: i
             return initial_measured_rate(study, size, examples, ENERGY_SEEDS, device())
 
         def factor(size: int) -> float:
-            return measured_change(best(source), best(size), depth(source).total, depth(size).total).factor
+            here, there = depth(source), depth(size)
+            one_width = here.width == there.width
+            return measured_change(best(source), best(size), here.total, there.total, one_width=one_width).factor
 
         return lambda size: rate * factor(size)
 

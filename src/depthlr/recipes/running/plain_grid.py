@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from depthlr.data.examples import Examples
@@ -39,6 +40,14 @@ def _seconds(task: Task, study: Study, size: int, steps: int, device: str) -> fl
     return min(train_plainly(sampled, cell, device).seconds for _ in range(REPEATS))
 
 
+def sampled_sizes(study: Study) -> set[int]:
+    """The smallest, the middle and the largest: a cell's time grows linearly in between, as the model's layers do."""
+    sizes = study.model.sizes
+    return {sizes[0], sizes[len(sizes) // 2], sizes[-1]}
+
+
 def plain_grid_seconds(study: Study, cell_seconds: dict[int, float]) -> float:
-    """Every rate with every seed at every size."""
-    return sum(cell_seconds.values()) * study.search.points * len(study.search.seeds)
+    """Every rate with every seed at every size, from the sizes that were timed."""
+    timed = sorted(cell_seconds)
+    cells = np.interp(study.model.sizes, timed, [cell_seconds[size] for size in timed])
+    return float(cells.sum()) * study.search.points * len(study.search.seeds)

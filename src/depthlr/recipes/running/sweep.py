@@ -14,7 +14,7 @@ from depthlr.recipes.running.carried import train_carried
 from depthlr.recipes.running.deadline import Deadline, OutOfTime, Timed
 from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.job import Job
-from depthlr.recipes.running.plain_grid import plain_cell_seconds, plain_grid_seconds
+from depthlr.recipes.running.plain_grid import plain_cell_seconds, plain_grid_seconds, sampled_sizes
 from depthlr.recipes.running.provenance import device, provenance
 from depthlr.recipes.running.recalled import beginnings, recalling
 from depthlr.recipes.table import write_table, write_text
@@ -27,7 +27,7 @@ from depthlr.study.task import budget, task_at
 from depthlr.training.engine import open_engine
 
 CELLS = (*COLUMNS, "seconds")
-SAMPLED = "sampled: a cell's time from a few steps at each size, times the grid's rates and seeds"
+SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
 Watch = Callable[[Study], AbstractContextManager[Progress]]
 
 
@@ -49,7 +49,8 @@ def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
         if job.source is not None:
             with facts.timing("carried_seconds", job.facts):
                 carried = train_carried(results, job.source, examples, job.work, until, job.workers)
-        _time_plain_loop(job, examples, facts, until)
+        if job.times_plain_grid:
+            _time_plain_loop(job, examples, facts, until)
     except OutOfTime:
         return False
     finally:
@@ -85,18 +86,17 @@ def _swept(
 
 
 def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline) -> None:
-    for size in job.study.model.sizes:
-        if size not in facts.plain_cell_seconds:
-            until.check()
-            facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, device())
-            facts.write(job.facts)
+    for size in sorted(sampled_sizes(job.study) - set(facts.plain_cell_seconds)):
+        until.check()
+        facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, device())
+        facts.write(job.facts)
 
 
 def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Facts) -> None:
     """The cells as CSV, and all that was fixed or measured besides as JSON; never over a fuller table."""
     if not facts.provenance or (not results.complete and is_fuller(job.out, len(results.records))):
         return
-    sampled = set(results.study.model.sizes) <= set(facts.plain_cell_seconds)
+    sampled = sampled_sizes(results.study) <= set(facts.plain_cell_seconds)
     plain = round(plain_grid_seconds(results.study, facts.plain_cell_seconds), 2) if sampled else None
     content = {
         "recipe": job.out.recipe,
