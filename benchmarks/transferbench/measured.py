@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES
+from benchmarks.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES, check_own
 from benchmarks.transferbench.step import Change, Step
 from benchmarks.transferbench.sweeping import CELLS
 from benchmarks.transferbench.task import Task
 
 from depthlr.energy.persistent import PersistentEnergy
-from depthlr.errors import DepthlrError
 from depthlr.law.rules import Family
 from depthlr.recipes.table import read_table, read_text
 
@@ -65,7 +64,7 @@ class Measured:
 
 def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
     """By size; None where not even first steps have been measured."""
-    _check_own(task, folder)
+    check_own(task, folder)
     tables = {kind: _read(folder / f"{task.name}.{kind}.csv", columns) for kind, columns in TABLES.items()}
     changes: dict[tuple[str, str], list[Change]] = {}  # the readout is the last of each
     for row in tables["units"]:
@@ -115,14 +114,6 @@ def _counted(task: Task, row: Mapping[str, str]) -> Measured:
     return Measured(
         size, depth, plain, residual, width, training.optimizer, training.momentum or 0.0, training.schedule, (), (), {}
     )
-
-
-def _check_own(task: Task, folder: Path) -> None:
-    """Refuse what was measured of another task; tables from before digests were kept are taken on trust."""
-    for kind in TABLES:
-        facts = folder / f"{task.name}.{kind}.json"
-        if facts.is_file() and json.loads(read_text(facts)).get("digest", task.study.digest) != task.study.digest:
-            raise DepthlrError(f"{facts} is of another task than {task.name} is now: measure it anew.")
 
 
 def _read(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:

@@ -20,9 +20,10 @@ from benchmarks.transferbench.range_tests import RANGE_TESTS, STEPS
 from benchmarks.transferbench.task import Task
 
 from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
+from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.provenance import device, provenance
-from depthlr.recipes.table import read_table, write_table, write_text
+from depthlr.recipes.table import read_table, read_text, write_table, write_text
 
 SEEDS = range(8)
 RANGE_SEEDS = range(1)  # one run is what people do
@@ -41,6 +42,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
     """Go on with a task, size by size and part by part; True when nothing of it is left to measure."""
+    check_own(task, out)  # before it goes on with another's
     files = {kind: out / f"{task.name}.{kind}.csv" for kind in TABLES}
     rows: Rows = {kind: [*read_table(file, TABLES[kind])] if file.is_file() else [] for kind, file in files.items()}
     done = {kind: {int(row["size"]) for row in table} for kind, table in rows.items()}
@@ -67,6 +69,14 @@ def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
         content = facts | {"sizes": sorted(sizes), "seeds": len(seeds)}
         write_text(out / f"{task.name}.{kinds[-1]}.json", json.dumps(content, indent=1) + "\n")
     return True
+
+
+def check_own(task: Task, folder: Path) -> None:
+    """Refuse what was measured of another task; tables from before digests were kept are taken on trust."""
+    for kind in TABLES:
+        facts = folder / f"{task.name}.{kind}.json"
+        if facts.is_file() and json.loads(read_text(facts)).get("digest", task.study.digest) != task.study.digest:
+            raise DepthlrError(f"{facts} is of another task than {task.name} is now: measure it anew.")
 
 
 def first_steps(models: Models) -> Rows:

@@ -125,6 +125,8 @@ def test_measures_of_another_task_are_refused(results):
     other = replace(task, study=replace(task.study, training=replace(task.study.training, batch=9)))
     with pytest.raises(DepthlrError, match="another task than plain"):
         read_measured(other, results)
+    with pytest.raises(DepthlrError, match="another task than plain"):
+        measure_task(other, data=results, out=results, until=Deadline())
 
 
 def test_persistent_energies_are_those_of_the_library(results):
