@@ -25,7 +25,7 @@ from depthlr.transfer.suggest import measured_rates
 Level = Callable[[Measured], float | None]
 Cost = Callable[[Measured], float]
 
-CHOSEN = "measured"  # the default rule: designed on dev and first, set before any test oracle was run
+CHOSEN = "measured"  # the default rule: designed on dev and first, set before any test oracle was looked at
 SUGGESTION = "suggest_rate"
 SWEPT_SEEDS = 3  # the first initialisations are those of the sweep's own cells
 

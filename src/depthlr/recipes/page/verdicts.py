@@ -11,7 +11,7 @@ WORDS = {
     HOLDS: "**It holds** (the 95 % interval over total depth contains −3/2)",
     SHALLOWER: "**The rate falls more slowly**",
     STEEPER: "**The rate falls faster**",
-    UNDECIDED: "**Undecided** (no interval, or one wider than a whole power)",
+    UNDECIDED: "**Undecided** (no interval, or one that contains −3/2 and is wider than a whole power)",
 }
 
 

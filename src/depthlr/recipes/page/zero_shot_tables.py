@@ -89,7 +89,7 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
     return (
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
         f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
-        f"has less loss than raw on {PRINTED_WINS} of 7.\n\n{table(head, lines)}"
+        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count.\n\n{table(head, lines)}"
     )
 
 
