@@ -31,6 +31,7 @@ HEAD = (
     "gain of {} (95 %)",
 )
 NOTHING = "-"
+SEEN = {"dev", "first"}  # the splits that may always be looked at
 
 
 def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], ours: str, folder: Path) -> str:
@@ -54,6 +55,7 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
+    notes += _twins_of_all(tasks, split, rules, ours, folder)
     return "\n".join([*lines, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
 
 
@@ -152,6 +154,28 @@ def _suggestions(rules: Mapping[str, Rule], judged: Mapping[str, Sequence[Known]
         middle = np.median([np.median(found) for found in errors.values()])
         text = _held(held, SUGGESTED, f"interval of a rate that {SUGGESTION} gives")
         yield f"{text} The middle task's median error, signed, is {middle:+.2f}."
+
+
+def _twins_of_all(
+    tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], ours: str, folder: Path
+) -> Iterator[str]:
+    """Rules on models of their own against ours, over all splits that may be looked at: a split has few twins."""
+    twinned = {task.twin for task in tasks if task.twin}
+    wanted = [task for task in tasks if task.name in twinned and task.split in SEEN | {split}]
+    twins = [task for task in tasks if task.twin in {one.name for one in wanted}]
+    known, _ = _read([*wanted, *twins], folder)
+    found = by_task(pair for task in wanted if task.name in known for pair in carried(rules[ours], known[task.name]))
+    for name, rule in rules.items():
+        if rule.own_models:
+            theirs = by_task(pair for one in _judged_on(name, rule, [], twins, known) for pair in carried(rule, one))
+            shared = sorted(set(theirs) & set(found))
+            if better := gain(found, theirs):
+                means = [np.mean([errors[task] for task in shared]) for errors in (theirs, found)]
+                splits = ", ".join(dict.fromkeys(task.split for task in wanted))
+                yield (
+                    f"On the {len(shared)} tasks of {splits} with a twin, {name} errs by {means[0]:.3f} (mean of the "
+                    f"tasks' medians), {ours} by {means[1]:.3f}: gain {_gained(better)}."
+                )
 
 
 def _held(held: Coverage, level: float, what: str) -> str:
