@@ -55,7 +55,8 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
-    notes += _twins_of_all(tasks, split, rules, ours, folder)
+    others = [task for task in tasks if task.split in SEEN - {split}]
+    notes += _twins_of_all([*wanted, *others], tasks, rules, ours, known | _twinned(others, tasks, folder))
     return "\n".join([*lines, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
 
 
@@ -156,14 +157,18 @@ def _suggestions(rules: Mapping[str, Rule], judged: Mapping[str, Sequence[Known]
         yield f"{text} The middle task's median error, signed, is {middle:+.2f}."
 
 
+def _twinned(wanted: Sequence[Task], tasks: Sequence[Task], folder: Path) -> dict[str, Known]:
+    """Those with a twin, and the twins."""
+    names = {task.name for task in wanted}
+    twins = [task for task in tasks if task.twin in names]
+    return _read([*(task for task in wanted if task.name in {twin.twin for twin in twins}), *twins], folder)[0]
+
+
 def _twins_of_all(
-    tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], ours: str, folder: Path
+    wanted: Sequence[Task], tasks: Sequence[Task], rules: Mapping[str, Rule], ours: str, known: Mapping[str, Known]
 ) -> Iterator[str]:
-    """Rules on models of their own against ours, over all splits that may be looked at: a split has few twins."""
-    twinned = {task.twin for task in tasks if task.twin}
-    wanted = [task for task in tasks if task.name in twinned and task.split in SEEN | {split}]
+    """Rules on models of their own against ours, over several splits: one has few twins."""
     twins = [task for task in tasks if task.twin in {one.name for one in wanted}]
-    known, _ = _read([*wanted, *twins], folder)
     found = by_task(pair for task in wanted if task.name in known for pair in carried(rules[ours], known[task.name]))
     for name, rule in rules.items():
         if rule.own_models:
@@ -171,7 +176,7 @@ def _twins_of_all(
             shared = sorted(set(theirs) & set(found))
             if better := gain(found, theirs):
                 means = [np.mean([errors[task] for task in shared]) for errors in (theirs, found)]
-                splits = ", ".join(dict.fromkeys(task.split for task in wanted))
+                splits = ", ".join(dict.fromkeys(task.split for task in tasks if task.name in shared))
                 yield (
                     f"On the {len(shared)} tasks of {splits} with a twin, {name} errs by {means[0]:.3f} (mean of the "
                     f"tasks' medians), {ours} by {means[1]:.3f}: gain {_gained(better)}."

@@ -27,9 +27,6 @@ VIT_384_EPOCH_3 = Setting(
     low=1e-5,
     high=1.0,
     epochs=3,
-    note="the row *measured* was trained at rates by the arithmetic mean of persistent energies alone; by their "
-    "geometric mean, with the law where they scatter, as `measured` is now, rates of this model move by up to 0.03 "
-    "decades",
 )
 
 ZERO_SHOT = Recipe(

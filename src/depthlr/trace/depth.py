@@ -42,8 +42,17 @@ class Depth:
     @property
     def width(self) -> int | None:
         """Features of the typical unit: the median over the body."""
-        widths = [u.width for u in self.units if u.role == "body" and u.width]
+        widths = self._body_widths
         return median_low(widths) if widths else None
+
+    @property
+    def widths(self) -> frozenset[int]:
+        """All that occur in the body: a pyramid's stages, where `width` would depend on how many units each has."""
+        return frozenset(self._body_widths)
+
+    @property
+    def _body_widths(self) -> list[int]:
+        return [u.width for u in self.units if u.role == "body" and u.width]
 
     def __str__(self) -> str:
         kinds = f" (backbone {self.backbone}; {self.plain} plain, {self.residual} residual)" if self.units else ""

@@ -233,7 +233,7 @@ def _measured(
         depths.append(depth_on(model, batches[0], units))
     here, there = drawn
     source, target = (depth.total for depth in depths)
-    change = measured_change(here, there, source, target, one_width=_body_widths(depths[0]) == _body_widths(depths[1]))
+    change = measured_change(here, there, source, target, one_width=depths[0].widths == depths[1].widths)
     if here.noisy or there.noisy:
         notes.append(NOISY)
     error = change.standard_error
@@ -245,10 +245,6 @@ def _measured(
         )
     moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
     return CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
-
-
-def _body_widths(depth: Depth) -> set[int]:
-    return {unit.width for unit in depth.units if unit.role == "body"}
 
 
 def _am_mup(
