@@ -192,13 +192,14 @@ def test_the_table_is_rebuilt_alike_and_says_what_is_missing(results):
     assert "Missing from dev: later (oracle)." in comparison(more, "dev", RULES, "relative energy", results)
 
 
-@pytest.mark.parametrize("split", ["dev", "first"])
+@pytest.mark.parametrize("split", ["dev", "first", "test"])
 def test_the_committed_page_is_what_the_command_writes(split, tmp_path):
     root = Path(__file__).parents[2]
     committed = (root / "docs" / "transferbench.md").read_text()
     page = tmp_path / "page.md"
     page.write_text(committed)
     options = ["table", "--split", split, "--results", str(root / "results" / "transferbench"), "--page", str(page)]
+    options += ["--final"] * (split == "test")
     assert CliRunner().invoke(command.app, options).exit_code == 0
     assert page.read_text() == committed
 
