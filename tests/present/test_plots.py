@@ -210,6 +210,17 @@ def test_a_study_without_counted_depths_is_plotted_over_its_sizes():
         scaling(results)
 
 
+def test_a_size_that_has_not_begun_is_in_nobodys_way():
+    """Tables hold the depths of sizes that were run."""
+    whole = made_landscape()
+    largest = max(whole.study.model.sizes)
+    records = tuple(record for record in whole.records if record.cell.size < largest)
+    part = replace(whole, records=records, depths={s: d for s, d in whole.depths.items() if s < largest})
+    assert "depth" in loss_landscape(part).get_legend().get_title().get_text()
+    assert set(optima_by_depth(part)) == set(part.depths.values())
+    scaling(part)
+
+
 def test_points_lie_at_the_mean_of_log_rates_with_students_interval():
     results = made_landscape()
     axes = scaling(results)

@@ -16,6 +16,7 @@ from depthlr.recipes.pathsum import RESNET_ENERGY
 from depthlr.recipes.running import plain_grid
 from depthlr.recipes.running.carried import RULES, tuned_rates
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
+from depthlr.recipes.running.facts import Facts, read_facts
 from depthlr.recipes.running.jobs import job_of, run_job
 from depthlr.recipes.running.recalled import beginnings
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
@@ -163,11 +164,28 @@ def test_the_plain_grid_is_a_cells_time_times_rates_seeds_and_sizes(monkeypatch,
 
 def test_the_plain_grid_may_be_timed_later(job) -> None:
     swept = job(EPOCH_1)
-    assert run_job(replace(swept, times_plain_grid=False), FOREVER)
+    assert run_job(replace(swept, at_once=3), FOREVER)
     facts = swept.out.file("json")
-    assert json.loads(facts.read_text())["plain_grid_seconds"] is None
+    shared = json.loads(facts.read_text())
+    assert (shared["plain_grid_seconds"], shared["at_once"]) == (None, 3)
     assert run_job(swept, FOREVER)
-    assert json.loads(facts.read_text())["plain_grid_seconds"] > 0
+    alone = json.loads(facts.read_text())
+    assert alone["plain_grid_seconds"] > 0
+    assert [alone[key] for key in ("at_once", "sweep_seconds")] == [3, shared["sweep_seconds"]]
+
+
+def test_seconds_are_a_share_of_the_device(tmp_path, monkeypatch) -> None:
+    facts, file = Facts(), tmp_path / "facts.json"
+    clock = iter([10.0, 16.0, 20.0, 21.0])
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    with facts.timing("sweep_seconds", file, at_once=3):
+        pass
+    with facts.timing("sweep_seconds", file):
+        pass
+    assert (facts.sweep_seconds, facts.at_once) == (3.0, 3)
+    assert read_facts(file) == facts
+    file.write_text(file.read_text().replace('"at_once": 3', '"other": 3'))
+    assert read_facts(file).at_once == 1, "a file from before it was kept"
 
 
 def test_a_missing_data_folder_is_said_before_anything_is_written(tmp_path) -> None:

@@ -37,9 +37,10 @@ def reproduce(
     work: Annotated[Path, typer.Option(help="where unfinished sweeps are kept")] = Path("out/reproduce"),
     seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
-    no_plain_grid: Annotated[
-        bool, typer.Option("--no-plain-grid", help="do not time the plain grid, as beside other runs on the device")
-    ] = False,
+    at_once: Annotated[
+        int,
+        typer.Option(min=1, help="runs that share the device: seconds are a share, the plain grid is not timed"),
+    ] = 1,
     source: Annotated[
         Path | None, typer.Option("--from", help="run nothing: write the page and pictures from these tables")
     ] = None,
@@ -59,7 +60,7 @@ def reproduce(
     used = precision or ("bf16" if device() == "cuda" else "fp32")
     place = data_folder() if data is None else data.expanduser()
     jobs = [job_of(s, protocol, used, data=place, work=work, out=out) for s in chosen(recipe or [], only or [])]
-    outcomes = _run([replace(job, times_plain_grid=not no_plain_grid) for job in jobs], until, work)
+    outcomes = _run([replace(job, at_once=at_once) for job in jobs], until, work)
     _print(outcomes, json)
     _raise_failures(outcomes)
 

@@ -98,9 +98,9 @@ def by_size(results: Results) -> dict[int, list[Curve]]:
 
 def labels_of(results: Results) -> Mapping[int, int]:
     """What names a line: its effective depth, or its size where depths were not counted."""
-    sizes = results.study.model.sizes
+    run = {curve.size for curve in results.curves}
     known = results.depths or {}
-    return known if set(sizes) <= set(known) else {size: size for size in sizes}
+    return known if run <= set(known) else {size: size for size in run}
 
 
 def median_curve(curves: Sequence[Curve], top: float) -> list[tuple[float, float]]:

@@ -43,12 +43,12 @@ def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optim
 
 
 def places_of(results: Results, over: Over) -> Mapping[int, float]:
-    """Where each size stands on the depth axis."""
+    """Where each size that was run stands on the depth axis."""
     if over == "size":
         return {size: size for size in results.study.model.sizes}
     if over != "depth":
         raise DepthlrError(f"A study is plotted over size or depth, not {over!r}: choose one of them.")
-    if results.depths is None or not set(results.study.model.sizes) <= set(results.depths):
+    if results.depths is None or not {curve.size for curve in results.curves} <= set(results.depths):
         raise DepthlrError("The effective depth of some size is not known: plot over size.")
     return results.depths
 

@@ -31,8 +31,9 @@ def an_object(shape: Shape) -> Read:
     return read
 
 
-def or_nothing(read: Read) -> Read:
-    return lambda name, value: None if value is None else read(name, value)
+def or_else(default: Any, read: Read) -> Read:
+    """For an entry that may be missing, as in files from before it was kept."""
+    return lambda name, value: default if value is None else read(name, value)
 
 
 def truth(name: str, value: Any) -> bool:

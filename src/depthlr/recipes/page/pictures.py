@@ -141,7 +141,8 @@ def _energies(title: str, shown: Sequence[Energies]) -> Panel:
 
 
 def _titled(axes: Axes, sweep: Sweep) -> None:
-    axes.set_title(f"{sweep.setting.title} ({sweep.protocol})", loc="left", fontsize=10.5)
+    state = sweep.protocol if sweep.facts["complete"] else f"{sweep.protocol}, unfinished"
+    axes.set_title(f"{sweep.setting.title} ({state})", loc="left", fontsize=10.5)
 
 
 def _errors(sweep: Sweep) -> Panel:

@@ -9,7 +9,7 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.provenance import PROVENANCE
-from depthlr.recipes.shape import Shape, an_object, or_nothing, shaped, truth
+from depthlr.recipes.shape import Shape, an_object, or_else, shaped, truth
 from depthlr.recipes.table import damaged, read_text
 from depthlr.study import check
 from depthlr.study.description import Study
@@ -46,8 +46,9 @@ FACTS: Shape = {
     "cells": partial(check.count, least=0),
     **PROVENANCE,
     "environments": _environments,
+    "at_once": or_else(1, check.count),
     "sweep_seconds": check.number,
-    "carried_seconds": or_nothing(check.number),
-    "plain_grid_seconds": or_nothing(check.number),
+    "carried_seconds": or_else(None, check.number),
+    "plain_grid_seconds": or_else(None, check.number),
     "study": _study,
 }

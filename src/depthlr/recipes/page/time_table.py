@@ -8,7 +8,18 @@ from depthlr.recipes.page.words import NOTHING, seconds, table
 from depthlr.recipes.recipe import AnySetting
 from depthlr.recipes.setting import Setting
 
-HEAD = ("recipe", "setting", "protocol", "device", "precision", "cells", "seconds", "plain grid, sampled", "faster")
+HEAD = (
+    "recipe",
+    "setting",
+    "protocol",
+    "device",
+    "precision",
+    "cells",
+    "at once",
+    "seconds",
+    "plain grid, sampled",
+    "faster",
+)
 
 
 def time_table(kept: Kept) -> str:
@@ -53,6 +64,7 @@ def _row(recipe: str, one: Sweep) -> list[str]:
         str(facts["device"]),
         str(facts["precision"]),
         str(facts["cells"]),
+        str(facts["at_once"]),
         seconds(spent(one)),
         seconds(plain),
         ratio,
@@ -68,7 +80,7 @@ def _sum(recipe: str, ran: list[Sweep | Energies]) -> list[str]:
         "all of it",
         NOTHING,
         devices,
-        *[NOTHING] * 2,
+        *[NOTHING] * 3,
         seconds(sum(map(spent, ran))),
         whole,
         NOTHING,

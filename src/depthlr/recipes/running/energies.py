@@ -33,7 +33,7 @@ def run_energies(job: Job, until: Deadline) -> bool:
     try:
         for size in missing:
             until.check()
-            with facts.timing("sweep_seconds", job.facts):
+            with facts.timing("sweep_seconds", job.facts, job.at_once):
                 rows += _rows(size, initial_energies(job.study, size, examples, seeds, device()))
             write_table(kept, ENERGIES, rows)
     except OutOfTime:
@@ -63,6 +63,7 @@ def _write(job: Job, rows: list[dict[str, Any]], facts: Facts) -> None:
         "complete": complete,
         "cells": len(rows),
         **facts.provenance,
+        "at_once": facts.at_once,  # jobs that shared the device; seconds are this one's share
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "seeds": SEEDS[job.out.protocol],
         "study": {key: table for key, table in job.study.to_dict().items() if key != "search"},  # there is none

@@ -13,28 +13,33 @@ from typing import Any, Literal
 from depthlr.errors import DepthlrError
 from depthlr.recipes.place import Place
 from depthlr.recipes.running.provenance import PROVENANCE
-from depthlr.recipes.shape import Shape, an_object, shaped, truth
+from depthlr.recipes.shape import Shape, an_object, or_else, shaped, truth
 from depthlr.recipes.table import read_text, write_text
 from depthlr.study import check
 
 
 @dataclass
 class Facts:
-    """Times add up over the calls that a setting took; `plain_cell_seconds` are sampled, by size."""
+    """Times add up over the calls that a setting took, each its share of the device that `at_once` jobs had in common.
+
+    `plain_cell_seconds` are sampled, by size.
+    """
 
     provenance: dict[str, Any] = field(default_factory=dict)
     sweep_seconds: float = 0.0
     carried_seconds: float = 0.0
     plain_cell_seconds: dict[int, float] = field(default_factory=dict)
+    at_once: int = 1  # the most of all calls
 
     @contextmanager
-    def timing(self, what: Literal["sweep_seconds", "carried_seconds"], file: Path) -> Iterator[None]:
+    def timing(self, what: Literal["sweep_seconds", "carried_seconds"], file: Path, at_once: int = 1) -> Iterator[None]:
         """Add the time spent inside, and keep the facts, however it ends."""
+        self.at_once = max(self.at_once, at_once)
         start = time.perf_counter()
         try:
             yield
         finally:
-            setattr(self, what, getattr(self, what) + time.perf_counter() - start)
+            setattr(self, what, getattr(self, what) + (time.perf_counter() - start) / at_once)
             self.write(file)
 
     def write(self, file: Path) -> None:
@@ -82,5 +87,6 @@ KEPT: Shape = {
     "sweep_seconds": check.number,
     "carried_seconds": check.number,
     "plain_cell_seconds": _by_size,
+    "at_once": or_else(1, check.count),
 }
 EXTENT: Shape = {"complete": truth, "cells": check.count}

@@ -47,9 +47,9 @@ def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     try:
         results = _swept(job, examples, depths, facts, until, watch)
         if job.source is not None:
-            with facts.timing("carried_seconds", job.facts):
+            with facts.timing("carried_seconds", job.facts, job.at_once):
                 carried = train_carried(results, job.source, examples, job.work, until, job.workers)
-        if job.times_plain_grid:
+        if job.at_once == 1:
             _time_plain_loop(job, examples, facts, until)
     except OutOfTime:
         return False
@@ -71,7 +71,7 @@ def _swept(
     facts.provenance = provenance(study.training.precision, examples)
     known = {} if job.longer is None else beginnings(job.longer, study, budget(study, examples).steps)
     with (
-        facts.timing("sweep_seconds", job.facts),
+        facts.timing("sweep_seconds", job.facts, job.at_once),
         watch(study) as progress,
         open_engine(partial(task_at, study, examples=examples), workers=job.workers) as open_runner,
     ):
@@ -106,6 +106,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
         "cells": len(results.records),
         **facts.provenance,
         "environments": [vars(one) for one in results.environments],  # all that trained it; above stands the last
+        "at_once": facts.at_once,  # jobs that shared the device; seconds are this one's share
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "carried_seconds": round(facts.carried_seconds, 2) or None,
         "plain_grid_seconds": plain,
