@@ -2,6 +2,7 @@
 
 python benchmarks/energy.py                    # the CPU, or the GPU where there is one
 python benchmarks/energy.py --batch 128 --json energy.json
+python benchmarks/energy.py --model "resnet?blocks=16&width=4" --batch 1     # so small that Python alone is timed
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=128 if cuda else 32)
     parser.add_argument("--repeats", type=int, default=20 if cuda else 5)
+    parser.add_argument("--model", action="append", help=f"instead of {', '.join(MODELS)}")
     parser.add_argument("--json")
     options = parser.parse_args()
     device = "cuda" if cuda else "cpu"
@@ -76,7 +78,7 @@ def main() -> None:
         + "".join(f"{job + ' ms':>15}{'/ step':>8}{'MiB':>7}" for job in JOBS[1:])
     )
     results = {}
-    for spec in MODELS:
+    for spec in options.model or MODELS:
         found = {}
         for job in JOBS:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -7,6 +7,7 @@ import copy
 import logging
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypedDict
 
@@ -177,6 +178,11 @@ def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
         yield
 
 
+def _shallow(container: Any) -> Any:
+    """A copy; of a module's fifteen or so tables of hooks in a tenth of `copy.copy`'s time, which pickles those."""
+    return container.copy() if type(container) in (dict, OrderedDict, list, set) else copy.copy(container)
+
+
 @contextlib.contextmanager
 def _attributes_kept(model: nn.Module) -> Iterator[None]:
     """Undo what a forward pass writes into its modules: caches it fills, counters, buffers it replaces or updates.
@@ -185,7 +191,7 @@ def _attributes_kept(model: nn.Module) -> Iterator[None]:
     """
     before = []
     for module in model.modules():
-        own = {n: copy.copy(v) if isinstance(v, dict | list | set) else v for n, v in vars(module).items()}
+        own = {n: _shallow(v) if isinstance(v, dict | list | set) else v for n, v in vars(module).items()}
         written = {**module._buffers, **(module._parameters if getattr(module, "max_norm", None) is not None else {})}
         values = {n: t.detach().clone() for n, t in written.items() if t is not None and not t.is_meta}
         before.append((module, own, values))
