@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -15,6 +17,7 @@ from depthlr.recipes.main import CIFAR10_CNN
 from depthlr.recipes.page.answer import answer
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from depthlr.recipes.page.kept import read_kept
+from depthlr.recipes.page.learning import guessing
 from depthlr.recipes.page.page import results_page
 from depthlr.recipes.page.pictures import pictures
 from depthlr.recipes.page.provenance_table import provenance_table
@@ -117,6 +120,21 @@ def test_numbers_follow_the_tables(copy) -> None:
     assert f"−{abs(sweep.fit('size').slope):.2f} (" in page
     assert "Measured: 1 of 34 settings" in page
     assert page.count("| CNN, CIFAR-10 | ") > page.count("| CNN, CIFAR-100 | "), "both protocols in a recipe's table"
+
+
+def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    sweep = kept.sweeps["cnn-gelu-he"]
+    assert guessing(sweep.setting) == pytest.approx(math.log(10))
+    assert sweep.unlearnt == (24, 30)
+    least = {size: median(min(c.losses) for c in sweep.results.curves if c.size == size) for size in (16, 24, 30)}
+    assert least[16] < 0.995 * math.log(10) < least[24] < least[30]
+    assert {curve.size for curve in sweep.learnt.curves} == {3, 4, 6, 8, 12, 16}
+    assert sweep.fit("size") == sweep.learnt.fit("size")
+    page = results_page(kept, [])
+    assert "no rate brings the loss of 24 and 30 layers 0.5 % below that of guessing" in page
+    assert "(2.94e-2) | (2.04e-2) |" in page
+    assert kept.sweeps["cifar10-cnn"].unlearnt == ()
 
 
 def test_what_is_unfinished_hides_nothing_that_is_finished(copy) -> None:

@@ -14,6 +14,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import EnergySetting
+from depthlr.recipes.page.learning import unlearnt
 from depthlr.recipes.page.setting_facts import read_setting_facts
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import PROTOCOLS
@@ -50,16 +51,23 @@ class Sweep:
     facts: Mapping[str, Any]
     results: Results
     carried: tuple[Carried, ...] = ()
+    unlearnt: tuple[int, ...] = ()  # sizes that do no better than guessing, so that a best rate of theirs is noise
 
     @property
     def counts(self) -> bool:
         """Is it evidence? What is unfinished, or a mere smoke, is not."""
         return bool(self.facts["complete"]) and self.protocol != "smoke"
 
+    @property
+    def learnt(self) -> Results:
+        """Without the sizes that learn nothing."""
+        records = tuple(record for record in self.results.records if record.cell.size not in self.unlearnt)
+        return replace(self.results, records=records)
+
     def fit(self, over: Over) -> Fit | None:
-        """None where too few optima lie inside the range."""
+        """Through the sizes that learn; None where too few optima lie inside the range."""
         try:
-            return self.results.fit(over)
+            return self.learnt.fit(over)
         except DepthlrError:
             return None
 
@@ -150,7 +158,8 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     results = Results(study, tuple(map(_record, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    return Sweep(setting, place.protocol, facts, results, _carried(place, study))
+    nothing = unlearnt(setting, results) if place.protocol != "smoke" else ()  # which trains a few steps
+    return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 
 def read_energies(setting: EnergySetting, place: Place) -> Energies:

@@ -121,11 +121,11 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
 
 def _sweeps(recipe: Recipe, kept: Kept) -> list[Sweep]:
     found = [one for setting in recipe.settings if isinstance(one := kept.of(setting), Sweep)]
-    return [sweep for sweep in found if any(curve.optimum for curve in sweep.results.curves)]
+    return [sweep for sweep in found if any(curve.optimum for curve in sweep.learnt.curves)]
 
 
 def _scaling(sweep: Sweep) -> Panel:
-    return lambda axes: _titled(scaling(sweep.results, sweep.setting.label, axes=axes), sweep)
+    return lambda axes: _titled(scaling(sweep.learnt, sweep.setting.label, axes=axes), sweep)
 
 
 def _landscape(sweep: Sweep) -> Panel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from depthlr.recipes.page.kept import Kept, Sweep
+from depthlr.recipes.page.learning import LEARNT
 from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, rate, slope, table
 from depthlr.recipes.printed import Printed
 from depthlr.recipes.recipe import Recipe
@@ -23,7 +24,7 @@ def recipe_table(recipe: Recipe, kept: Kept) -> str:
         sweeps = kept.protocols(setting)
         rows += [_row(recipe, setting, sweep) for sweep in sweeps] or [_row(recipe, setting, None)]
         found += sweeps
-    parts = [table(HEAD, rows), *([_rates(found)] if found else []), *_notes(settings)]
+    parts = [table(HEAD, rows), *([_rates(found)] if found else []), *_unlearnt(found), *_notes(settings)]
     return "\n\n".join(parts)
 
 
@@ -41,7 +42,8 @@ def _row(recipe: Recipe, setting: Setting, sweep: Sweep | None) -> list[str]:
     if sweep is None:
         return [setting.title, stated, NOT_YET, *[NOTHING] * 6]
     size, depth = sweep.fit("size"), sweep.fit("depth")
-    out = sum(curve.optimum is None or curve.optimum.at_edge for curve in sweep.results.curves)
+    inside = sum(curve.optimum is not None and not curve.optimum.at_edge for curve in sweep.learnt.curves)
+    curves = len(sweep.results.curves)
     return [
         setting.title,
         stated,
@@ -49,7 +51,7 @@ def _row(recipe: Recipe, setting: Setting, sweep: Sweep | None) -> list[str]:
         r2(size),
         slope(depth),
         r2(depth),
-        f"{out} of {len(sweep.results.curves)}",
+        f"{curves - inside} of {curves}",
         str(sweep.facts["cells"]),
         sweep.protocol + ("" if sweep.facts["complete"] else ", unfinished"),
     ]
@@ -61,9 +63,30 @@ def _rates(sweeps: Sequence[Sweep]) -> str:
     rows = []
     for sweep in sweeps:
         tuned = tuned_rates(sweep.results)
-        rows.append([f"{sweep.setting.title}, {sweep.protocol}", *(rate(tuned.get(size)) for size in sizes)])
+        texts = {
+            size: f"({rate(tuned.get(size))})" if size in sweep.unlearnt else rate(tuned.get(size)) for size in sizes
+        }
+        rows.append([f"{sweep.setting.title}, {sweep.protocol}", *texts.values()])
+    bracketed = any(sweep.unlearnt for sweep in sweeps)
     summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima"
+    summary += "; in brackets, of sizes that do no better than guessing" if bracketed else ""
     return f"<details><summary>{summary}</summary>\n\n{table(('setting', *map(str, sizes)), rows)}\n\n</details>"
+
+
+def _unlearnt(sweeps: Sequence[Sweep]) -> list[str]:
+    """What fits leave out, since a best rate that changes nothing is noise."""
+    lines = [
+        f"- {sweep.setting.title}, {sweep.protocol}: no rate brings the loss of {_list(sweep.unlearnt)} "
+        f"{sweep.setting.vary} {100 * LEARNT:g} % below that of guessing; they are left out of the fit."
+        for sweep in sweeps
+        if sweep.unlearnt
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def _list(sizes: Sequence[int]) -> str:
+    *most, last = map(str, sizes)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _notes(settings: Sequence[Setting]) -> list[str]:

@@ -66,18 +66,20 @@ def oracle_losses(sweep: Sweep) -> dict[int, list[float]]:
 
 def _medians(sweep: Sweep, rows: Rows) -> str:
     found, best = errors(sweep), oracle_losses(sweep)
+    sizes = {rule: [abs(error) for error in found[rule]] for rule in shown(sweep)}
+    middle = {rule: median(each) if each else None for rule, each in sizes.items()}
+    excess = {rule: _excess([row[rule] for row in rows.values()], best) for rule in shown(sweep)}
     lines = []
     for rule in shown(sweep):
-        size_errors = [abs(error) for error in found[rule]]
         paper = PRINTED_MEDIANS.get(rule)
         beaten = None if rule == "copy" else sum(_lower(row, rule) for row in rows.values())
         lines.append(
             [
                 NAMES[rule],
                 NOTHING if paper is None else decades(paper),
-                decades(median(size_errors)) if size_errors else NOTHING,
-                decades(max(size_errors)) if size_errors else NOTHING,
-                _regret([row[rule] for row in rows.values()], best),
+                decades(middle[rule]),
+                decades(max(sizes[rule], default=None)),
+                "diverged" if excess[rule] == math.inf else decades(excess[rule]),
                 NOTHING if beaten is None else f"{beaten} of {len(rows)}",
             ]
         )
@@ -94,7 +96,8 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
     return (
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
         f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
-        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count. {MEASURED_THEN}\n\n{table(head, lines)}"
+        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count. {MEASURED_THEN}\n\n{table(head, lines)}\n\n"
+        f"The least median error: {_least(middle)}. The least median excess loss: {_least(excess)}."
     )
 
 
@@ -128,11 +131,15 @@ def _paper_rates(paper: PrintedTransfer | None) -> list[str]:
     return [rate(paper.oracle), rate(paper.scaled), decades(paper.raw_error), decades(paper.scaled_error)]
 
 
-def _regret(carried: Sequence[Carried], best: Mapping[int, Sequence[float]]) -> str:
+def _excess(carried: Sequence[Carried], best: Mapping[int, Sequence[float]]) -> float | None:
     """Median over targets of the mean loss over the oracle's; a seed that diverged makes it infinite."""
     excess = [fmean(one.losses) - fmean(best[one.size]) for one in carried if best.get(one.size)]
-    middle = median(excess) if excess else math.nan
-    return decades(middle) if math.isfinite(middle) else "diverged" if excess else NOTHING
+    return median(excess) if excess else None
+
+
+def _least(by_rule: Mapping[str, float | None]) -> str:
+    known = {rule: value for rule, value in by_rule.items() if value is not None}
+    return NAMES[min(known, key=known.__getitem__)] if known else NOTHING
 
 
 def _lower(row: Mapping[str, Carried], rule: str) -> bool:
