@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import sys
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypedDict
 
@@ -18,6 +16,7 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError
+from depthlr.trace.attributes import attributes_kept
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.random_states import random_states_kept
 from depthlr.trace.record import Recorder
@@ -106,7 +105,7 @@ def cannot_run(error: Exception) -> DepthlrError:
 
 
 def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with _attributes_kept(model), FakeTensorMode(allow_non_fake_inputs=True), quiet():
+    with attributes_kept(model), FakeTensorMode(allow_non_fake_inputs=True), quiet():
         return _run_shadows(model, arguments, options)
 
 
@@ -174,35 +173,5 @@ def eager() -> Iterator[None]:
 def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
     """Run a model and put back what running it changes: attributes, buffers, random states. `seed` fixes the latter."""
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    with random_states_kept(seed, devices), _attributes_kept(model):
+    with random_states_kept(seed, devices), attributes_kept(model):
         yield
-
-
-def _shallow(container: Any) -> Any:
-    """A copy; of a module's fifteen or so tables of hooks in a tenth of `copy.copy`'s time, which pickles those."""
-    return container.copy() if type(container) in (dict, OrderedDict, list, set) else copy.copy(container)
-
-
-@contextlib.contextmanager
-def _attributes_kept(model: nn.Module) -> Iterator[None]:
-    """Undo what a forward pass writes into its modules: caches it fills, counters, buffers it replaces or updates.
-
-    Weights too, where an embedding's `max_norm` has it shorten them.
-    """
-    before = []
-    for module in model.modules():
-        own = {n: _shallow(v) if isinstance(v, dict | list | set) else v for n, v in vars(module).items()}
-        written = {**module._buffers, **(module._parameters if getattr(module, "max_norm", None) is not None else {})}
-        values = {n: t.detach().clone() for n, t in written.items() if t is not None and not t.is_meta}
-        before.append((module, own, values))
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for module, own, values in before:
-                module.__dict__.clear()
-                module.__dict__.update(own)
-                for name, value in values.items():
-                    kept = module._buffers.get(name, module._parameters.get(name))
-                    if kept is not None:
-                        kept.copy_(value)

@@ -1,0 +1,102 @@
+"""A pass leaves modules as they were: the same objects, with the same contents."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from depthlr import effective_depth, persistent_energy, suggest_rate, update_energy
+from depthlr.trace.attributes import attributes_kept
+
+EXAMPLE = torch.randn(5, 4)
+BATCHES = [(torch.randn(5, 4), torch.randint(2, (5,))) for _ in range(17)]
+CALLS = {
+    "effective_depth": lambda model: effective_depth(model, EXAMPLE),
+    "update_energy": lambda model: update_energy(model, BATCHES[0], F.cross_entropy),
+    "persistent_energy": lambda model: persistent_energy(model, BATCHES, F.cross_entropy),
+    "suggest_rate": lambda model: suggest_rate(model, BATCHES, F.cross_entropy),
+}
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+class Keeping(nn.Module):
+    """Appends to a list that its neighbours hold too, and writes into all else that it has."""
+
+    def __init__(self, losses: list[Tensor]) -> None:
+        super().__init__()
+        self.layer, self.losses = nn.Linear(4, 4), losses
+        self.history: deque[int] = deque([1])
+        self.nested = {"inner": [1]}
+        self.counts: defaultdict[str, int] = defaultdict(int, seen=1)
+        self.scratch = torch.zeros(1)
+        self.generator = torch.Generator().manual_seed(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(self.layer(x))
+        self.losses.append(y.square().mean())
+        self.history.append(2)
+        self.nested["inner"].append(2)
+        self.counts["seen"] += 1
+        self.scratch.add_(1)
+        torch.rand(1, generator=self.generator)
+        return x + y
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[Tensor] = []
+        self.blocks = nn.ModuleList(Keeping(self.losses) for _ in range(3))
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.losses.clear()
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+@every_call
+def test_containers_stay_shared_and_contents_are_put_back(call) -> None:
+    torch.manual_seed(0)
+    model = Net()
+    model(EXAMPLE)
+    before, block = list(model.losses), model.blocks[0]
+    state = block.generator.get_state()
+    call(model)
+    assert all(one.losses is model.losses for one in model.blocks)
+    assert [id(loss) for loss in model.losses] == [id(loss) for loss in before]
+    assert (list(block.history), block.nested, dict(block.counts)) == ([1, 2], {"inner": [1, 2]}, {"seen": 2})
+    assert block.scratch.item() == 1
+    assert torch.equal(block.generator.get_state(), state)
+    model(EXAMPLE)
+    assert len(model.losses) == 3
+
+
+@every_call
+def test_hooks_are_removed_by_the_handles_that_were_given_out(call) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    calls = []
+    handle = model[0].register_forward_hook(lambda *_: calls.append(1))
+    call(model)
+    handle.remove()
+    calls.clear()
+    model(EXAMPLE)
+    assert not calls
+
+
+def test_containers_of_a_kind_of_their_own_are_let_alone() -> None:
+    class Frozen(OrderedDict):
+        def update(self, *_: object) -> None:
+            raise RuntimeError("frozen")
+
+    model = nn.Linear(4, 4)
+    model.frozen = frozen = Frozen(a=1)
+    with attributes_kept(model):
+        model.frozen = None
+    assert model.frozen is frozen
