@@ -42,6 +42,13 @@ def test_suggest_prints_the_rate_alone_on_stdout(run) -> None:
     assert "no calibration for the schedule 'step'" in err
 
 
+def test_weights_that_are_not_the_users_own_are_said(run) -> None:
+    theirs = ["suggest", "depthlr.models.mlp:MLP?layers=3&width=32&inputs=64", "--data", "digits", "--seeds", "2"]
+    assert "drawn anew by init_" in run(*theirs)[2]
+    assert "drawn anew" not in run(*theirs, "--own-init")[2]
+    assert "drawn anew" not in run("suggest", f"{MLP}&layers=3", "--data", "digits", "--seeds", "2")[2]
+
+
 def test_check_says_what_it_found_and_draws_it(run, tmp_path) -> None:
     options = ["--vary", "layers", "--sizes", "4,8,16", "--data", "digits", "--optimizer", "adamw"]
     picture = tmp_path / "check.svg"

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.random_batches import random_batches
 from depthlr.energy.drawn_rate import UNSURE
-from depthlr.energy.draws import draws
+from depthlr.energy.draws import ALIKE, EVALUATED, draws
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import persistent_energy_over_seeds
+from depthlr.energy.readout_size import strange_size
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, SCHEDULE_NOTES
 
@@ -345,3 +346,39 @@ def test_it_prints_its_interval_and_its_assumptions() -> None:
     found = suggest_rate(resnet(), BATCHES, F.cross_entropy)
     assert str(found).startswith(f"{found.rate:.3g} (80% {found.low:.3g} to {found.high:.3g})\nnote: ")
     assert found.measure in found._repr_html_()
+
+
+def test_a_readout_of_a_size_that_was_never_compared_is_said() -> None:
+    model = resnet()
+    assert strange_size([persistent_energy(model, BATCHES, F.cross_entropy)]) is None
+    with torch.no_grad():
+        model.head.weight.mul_(1e-3)
+    (note,) = (note for note in suggest_rate(model, BATCHES, F.cross_entropy).notes if "mean square" in note)
+    assert "signals vanish, or the head starts near zero" in note
+    with torch.no_grad():
+        model.head.weight.mul_(1e5)
+    assert any("signals grow" in note for note in suggest_rate(model, BATCHES, F.cross_entropy).notes)
+
+
+def test_eval_mode_is_said() -> None:
+    model = resnet(batch_norm=True)
+    assert EVALUATED not in suggest_rate(model, BATCHES, F.cross_entropy).notes
+    assert EVALUATED in suggest_rate(model.eval(), BATCHES, F.cross_entropy).notes
+    assert EVALUATED in suggest_rate(lambda: resnet().eval(), BATCHES, F.cross_entropy, seeds=2).notes
+
+
+def test_a_function_that_gives_one_model_is_said() -> None:
+    model = resnet()
+    assert ALIKE in suggest_rate(lambda: model, BATCHES, F.cross_entropy, seeds=2).notes
+    drawn = lambda: ResNet(blocks=3, width=6, inputs=1, classes=3)  # noqa: E731
+    assert ALIKE not in suggest_rate(drawn, BATCHES, F.cross_entropy, seeds=2).notes
+
+
+def test_a_new_adagrad_has_taken_no_step() -> None:
+    model = resnet()
+    optimizer = torch.optim.Adagrad(model.parameters())
+    assert suggest_rate(model, BATCHES, F.cross_entropy, optimizer).rate > 0
+    F.cross_entropy(model(X), Y).backward()
+    optimizer.step()
+    with pytest.raises(DepthlrError, match="has taken steps already"):
+        suggest_rate(model, BATCHES, F.cross_entropy, optimizer)

@@ -12,6 +12,7 @@ import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
+from depthlr.energy.draws import EVALUATED
 from depthlr.law import RULES
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.carry import SEEDS
@@ -87,6 +88,14 @@ def test_a_function_that_gives_one_model_is_one_draw() -> None:
     carried = measured(lambda: source, lambda: target, seeds=3)
     assert carried.factor == pytest.approx(measured(source, target).factor)
     assert [note for note in carried.notes if "the same model every time" in note] == list(carried.notes)
+
+
+def test_eval_mode_and_a_readout_of_a_strange_size_are_said() -> None:
+    source, target = resnet(2), resnet(5)
+    assert EVALUATED in measured(source.eval(), target).notes
+    with torch.no_grad():
+        target.head.weight.mul_(1e-3)
+    assert any("mean square" in note for note in measured(source.train(), target).notes)
 
 
 def test_a_rate_beyond_what_a_float_holds_is_refused() -> None:

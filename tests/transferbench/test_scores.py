@@ -17,6 +17,7 @@ from benchmarks.transferbench.tasks import TASKS
 from tests.transferbench.made import GRID, SIZES, bowl, known, measured
 
 from depthlr.energy.drawn_rate import DRAW_SCATTER
+from depthlr.energy.readout_size import SEEN
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
 
@@ -244,6 +245,11 @@ def test_the_laws_spread_and_the_draws_scatter_are_those_of_the_committed_tables
     assert len(exponents) == 24
     assert np.sqrt(np.mean((np.array(exponents) - LAW_EXPONENT) ** 2)) == pytest.approx(EXPONENT_SPREAD, abs=0.01)
     assert np.median(scatters) == pytest.approx(DRAW_SCATTER, abs=0.01)
+
+
+def test_the_readouts_sizes_that_were_seen_are_those_of_the_committed_tables():
+    found = [d.found.mean_square for task in designed() for one in task.measured.values() for d in one.persistent]
+    assert (min(found), max(found)) == pytest.approx(SEEN, rel=0.01)
 
 
 def test_a_suggestion_without_a_fall_is_read_from_the_energy_as_in_the_library():

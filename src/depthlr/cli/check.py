@@ -15,7 +15,7 @@ from depthlr.cli.fit import fit_json
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.picture import picture_form, write_picture
-from depthlr.cli.task import Data, task
+from depthlr.cli.task import Data, note_redrawn, task
 from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
 from depthlr.present.style import set_title
@@ -52,6 +52,7 @@ def check(
         return tasks[size].build()
 
     found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
+    note_redrawn(first)
     if plot is not None:
         _draw(found, plot, form)
     if json:

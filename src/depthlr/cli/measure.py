@@ -9,7 +9,7 @@ import typer
 
 from depthlr.cli.depth import Input, Json, Model
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.task import Data, Task, task
+from depthlr.cli.task import Data, Task, note_redrawn, task
 from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
 from depthlr.errors import DepthlrError
 
@@ -17,7 +17,9 @@ OptimizerName = Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or 
 DataName = Annotated[Data, typer.Option(help="random inputs, or the embedded digits")]
 BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch")]
 Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
-OwnInit = Annotated[bool, typer.Option("--own-init", help="keep the builder's initialisation")]
+OwnInit = Annotated[
+    bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
+]
 
 
 def measure(
@@ -31,7 +33,9 @@ def measure(
     json: Json = False,
 ) -> None:
     """Measure the update energy of one optimizer step at every unit."""
-    found = measured_task(task(model, data, batch, input=input, own_init=own_init), seeds, optimizer)
+    given = task(model, data, batch, input=input, own_init=own_init)
+    found = measured_task(given, seeds, optimizer)
+    note_redrawn(given)
     units = [u.unit for u in found.units]
     energies = [median(e.units[i].energy for e in found.energies) for i in range(len(units))]
     mean, readout = found.mean_energy, found.readout

@@ -9,7 +9,7 @@ import typer
 from depthlr.cli.depth import Input, Json, Model
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, check_seeds
 from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import Data, task
+from depthlr.cli.task import Data, note_redrawn, task
 from depthlr.energy.persistent import SEEDS
 from depthlr.transfer.suggest import suggest_rate
 
@@ -29,6 +29,7 @@ def suggest(
     check_seeds(seeds)
     given = task(model, data, batch, input=input, own_init=own_init, draws=seeds)
     found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
+    note_redrawn(given)
     if json:
         print_json(
             {

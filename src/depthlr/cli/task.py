@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from depthlr.cli.output import print_note
 from depthlr.data.batch import digits_batches
 from depthlr.data.digits import digit_set
 from depthlr.data.random_batches import random_batches
@@ -18,6 +19,7 @@ from depthlr.energy.persistent import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
+from depthlr.models.spec import parse_spec
 from depthlr.trace.record import readout_of
 from depthlr.trace.run import arguments_of, cannot_run
 
@@ -38,6 +40,13 @@ class Task:
     build: Callable[[], nn.Module]
     batches: list[tuple[Any, Tensor]]
     loss_fn: Callable[[Any, Tensor], Tensor]
+    redrawn: bool  # are these not the weights that the user's own code drew?
+
+
+def note_redrawn(*given: Task) -> None:
+    """Say once that what is measured starts otherwise than the user's model does."""
+    if any(one.redrawn for one in given):
+        print_note("note: weights were drawn anew by init_; --own-init keeps those that the model comes with.")
 
 
 def task(
@@ -76,7 +85,7 @@ def task(
             apply_plan(fresh, plan)
         return fresh
 
-    return Task(built, batches, classification_loss)
+    return Task(built, batches, classification_loss, redrawn=not own_init and parse_spec(spec).family != "zoo")
 
 
 def _bytes(example: Any, size: int) -> float:

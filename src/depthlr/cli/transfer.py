@@ -10,7 +10,7 @@ import typer
 from depthlr.cli.depth import Input, Json
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, check_seeds, measured_task
 from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import Data, task
+from depthlr.cli.task import Data, note_redrawn, task
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.step import OPTIMIZERS
 from depthlr.errors import DepthlrError
@@ -81,6 +81,7 @@ def _measured(
     check_seeds(seeds)
     options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": seeds}
     here, there = (task(text, data, batch, **options) for text in (source, target))
+    note_redrawn(here, there)
     if rule == "am-mup":
         return transfer_rate(rate, *(measured_task(given, seeds, optimizer) for given in (here, there)), rule=rule)
     return transfer_rate(

@@ -13,6 +13,8 @@ from depthlr.errors import DepthlrError
 from depthlr.trace.random_states import random_states_kept
 
 Build = Callable[[], nn.Module]
+ALIKE = "a function gives the same model every time: let it draw its weights anew, or pass the model."
+EVALUATED = "in eval mode dropout and BatchNorm were measured as in evaluation: call train() first."
 
 
 def check_draws(seeds: Sequence[int], optimizer: Any) -> None:

@@ -29,7 +29,7 @@ from depthlr.energy.gradient import (
     largest_entry,
     same_conditions,
 )
-from depthlr.energy.step import optimizers_of, step_direction
+from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
@@ -117,7 +117,7 @@ def persistent_energy(
     if size == 0:
         raise DepthlrError(
             "the readout is zero on this batch (a head that starts at zero?): the first step moves the head alone and "
-            "says nothing of the rest; give the head small weights to measure, or initialise the model by init_."
+            "says nothing of the rest; give the head its usual weights to measure, by init_ or your own."
         )
     return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(learnt))
 
@@ -125,7 +125,7 @@ def persistent_energy(
 def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> None:
     """Refuse a first step that is unlike all later ones."""
     made = optimizers_of(optimizer, list(parameters.values()))
-    if any(isinstance(one, RAdam) and not any(one.state.values()) for one in made):
+    if any(isinstance(one, RAdam) and not has_stepped(one) for one in made):
         raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
 
 

@@ -49,6 +49,11 @@ def is_factory(optimizer: Any) -> bool:
     return isinstance(optimizer, str) or (callable(optimizer) and not isinstance(optimizer, Optimizer))
 
 
+def has_stepped(optimizer: Optimizer) -> bool:
+    """Does it keep something of steps it has taken? Adagrad keeps an empty state from the start, and counts from 0."""
+    return any(float(slots.get("step", 1)) > 0 for slots in optimizer.state.values() if slots)
+
+
 def step_direction(
     optimizer: Any, parameters: Mapping[str, nn.Parameter], gradients: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from torch.optim import SGD
 
 from depthlr.energy.batch import LossFn, batches_of, depth_on
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
-from depthlr.energy.draws import Build, built, draws_anew
+from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
@@ -25,6 +25,7 @@ from depthlr.energy.persistent import (
     persistent_energy_over_seeds,
     read_batches,
 )
+from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.step import OPTIMIZERS, is_factory
 from depthlr.errors import DepthlrError
@@ -47,7 +48,6 @@ AM_MUP = (
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
 NOISY = "the batches agree on hardly anything, so the measured rate is a guess: pass more or larger ones."
-ALIKE = "a function gives the same model every time: let it draw its weights anew, or pass the model."
 MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
 Energies = Energy | EnergyOverSeeds
@@ -221,15 +221,18 @@ def _measured(
         if isinstance(place, nn.Module):
             model = place
             own = own_batches(batches, 0, seeds, LEARNT_FROM + 1)
-            drawn.append(rate_over_draws([persistent_energy(place, own, loss_fn, optimizer, seed=seed)]))
+            energies = [persistent_energy(place, own, loss_fn, optimizer, seed=seed)]
+            drawn.append(rate_over_draws(energies))
         else:
             names = range(seed, seed + seeds)
-            found = rate_over_draws(persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed))
-            anew = draws_anew(place)
+            energies = [*persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed)]
+            found, anew = rate_over_draws(energies), draws_anew(place)
             drawn.append(found if anew else replace(found, standard_error=None))  # one draw, however often
             notes += [] if anew else [ALIKE]
             with random_states_kept():
                 model = built(place)
+        notes += [] if model.training else [EVALUATED]
+        notes += [strange] if (strange := strange_size(energies)) else []
         depths.append(depth_on(model, batches[0], units))
     here, there = drawn
     source, target = (depth.total for depth in depths)

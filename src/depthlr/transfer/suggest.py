@@ -13,7 +13,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from depthlr.energy.batch import LossFn
 from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
-from depthlr.energy.draws import Build, check_draws, draws
+from depthlr.energy.draws import ALIKE, EVALUATED, Build, check_draws, draws, draws_anew
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import (
     LEARNT_FROM,
@@ -24,7 +24,8 @@ from depthlr.energy.persistent import (
     persistent_energy,
     read_batches,
 )
-from depthlr.energy.step import optimizers_of
+from depthlr.energy.readout_size import strange_size
+from depthlr.energy.step import has_stepped, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.law.html import html_table
@@ -66,9 +67,10 @@ ENERGY_ALONE = Basis(
     {"constant": Calibration(0.21, 0.39), "warmup-cosine": Calibration(0.72, 0.66)},
 )
 SCHEDULE_NOTES = {
-    "constant": "a constant rate from this initialisation on; the interval is what 17 tasks tuned so scatter over.",
-    "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 tasks were "
-    "tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
+    "constant": "a constant rate from this initialisation on; the interval is what 17 classification tasks, "
+    "initialised by init_ and tuned so, scatter over.",
+    "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 classification "
+    "tasks, initialised by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
 SCATTERED = (
     "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): pass more seeds=."
@@ -130,7 +132,7 @@ def suggest_rate(
         _measured(one, own_batches(given, place, count, limit), loss_fn, optimizer, seed)
         for place, one in enumerate(draws(model, names))
     ]
-    return _suggested(found, schedule)
+    return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
 
 
 @dataclass(frozen=True)
@@ -140,19 +142,21 @@ class _Measured:
     energy: PersistentEnergy
     fall: float
     optimizers: list[Optimizer]
+    training: bool
 
 
 def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: Any, seed: int) -> _Measured:
     model = unwrap(model)
     check_runnable(model)
     optimizers = optimizers_of(optimizer, list(model.parameters()))
-    if any(any(one.state.values()) for one in optimizers):
+    if any(map(has_stepped, optimizers)):
         raise DepthlrError("the optimizer has taken steps already, and a suggestion is for the first: pass a new one.")
     energy = persistent_energy(model, batches, loss_fn, optimizer, seed=seed)
-    return _Measured(energy, promised_fall(model, batches[0], loss_fn, optimizer, seed=seed), optimizers)
+    fall = promised_fall(model, batches[0], loss_fn, optimizer, seed=seed)
+    return _Measured(energy, fall, optimizers, model.training)
 
 
-def _suggested(found: Sequence[_Measured], schedule: str) -> SuggestedRate:
+def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -> SuggestedRate:
     optimizers = found[0].optimizers
     gains = _momentum_gains(optimizers)
     basis, rates = measured_rates([(one.energy, one.fall) for one in found])
@@ -168,7 +172,8 @@ def _suggested(found: Sequence[_Measured], schedule: str) -> SuggestedRate:
     rate = 10**log_rate
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
-    notes = [SCHEDULE_NOTES[schedule], *_notes([one.energy for one in found], basis, optimizers, gains)]
+    notes = [SCHEDULE_NOTES[schedule], *([] if found[0].training else [EVALUATED]), *([ALIKE] if alike else [])]
+    notes += _notes([one.energy for one in found], basis, optimizers, gains)
     if scatter > UNSURE:
         notes.append(SCATTERED.format(scatter))
     measure = f"{10**calibration.decades:.2g} times {basis.measure}"
@@ -223,6 +228,8 @@ def _notes(
         notes.append(
             f"a step promises no share of its loss (the least is {least:.3g}), so the loss is left out of the measure."
         )
+    if strange := strange_size(found):
+        notes.append(strange)
     if rate_over_draws(found).noisy:
         notes.append(
             f"the {found[0].batches} batches agree on hardly anything, so the rate is a guess: pass more of them."
