@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from benchmarks.transferbench.rules import CHOSEN, Rule, factor
-from benchmarks.transferbench.scores import Known, carried, floor
+from benchmarks.transferbench.scores import PERFECT, Known, carried, floor
 from matplotlib.figure import Figure
 
 from depthlr.present import style, transfer_error
@@ -30,7 +30,7 @@ def draw(known: Sequence[Known], rules: Mapping[str, Rule], path: Path) -> None:
         _changes(known, rules[CHOSEN], left)
         errors = {name: [pair.error for one in known for pair in carried(rules[name], one)] for name in SHOWN}
         limit = median(abs(pair.error) for one in known for pair in floor(one))
-        transfer_error(errors, axes=right, floor=limit)
+        transfer_error(errors, axes=right, floor=PERFECT * limit)
         right.set_ylabel("")
         add_legend(right, "below", columns=3)
         set_title(right, f"All {len(errors['copy'])} transfers, by rule")

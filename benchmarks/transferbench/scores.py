@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -10,6 +11,9 @@ from statistics import median
 from benchmarks.transferbench.measured import Measured
 from benchmarks.transferbench.oracle import Oracle
 from benchmarks.transferbench.rules import Rule, factor
+
+# Three seeds' mean has a third of one seed's variance about the truth; one seed about the mean of two has 1 + 1/2.
+PERFECT = math.sqrt((1 / 3) / (3 / 2))
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,9 @@ def suggested(rule: Rule, known: Known) -> Iterator[float]:
 
 
 def floor(known: Known) -> Iterator[Pair]:
-    """What no rule can undercut: the change of the optimum over one part of the seeds, judged by the other part.
+    """How well optima are known: their change over one part of the seeds, judged by the other part.
 
-    Each seed in turn is judged by the others and judges them, so the parts are smaller than the whole, and a perfect
-    rule that is judged by all seeds scores somewhat less.
+    Each seed in turn is judged by the others and judges them; a perfect rule, judged by all, errs by `PERFECT` of it.
     """
     oracle = known.oracle
     for source, target in permutations(known.sizes, 2):

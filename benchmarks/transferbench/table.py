@@ -12,7 +12,7 @@ from benchmarks.transferbench.coverage import CARRIED, SUGGESTED, Coverage, cove
 from benchmarks.transferbench.measured import read_counted, read_measured
 from benchmarks.transferbench.oracle import read_oracle
 from benchmarks.transferbench.rules import SUGGESTION, Rule, free
-from benchmarks.transferbench.scores import Known, Pair, by_task, carried, floor, suggested
+from benchmarks.transferbench.scores import PERFECT, Known, Pair, by_task, carried, floor, suggested
 from benchmarks.transferbench.task import Split, Task
 from benchmarks.transferbench.verdicts import judgement, sentence
 
@@ -52,12 +52,21 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
         title = f"**{name}**" if name == ours else name
         rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), _gained(better)))
     limit = [pair for one in ordinary for pair in floor(one)]
-    rows.append(("floor: part of the seeds against the rest", *_figures(limit), NOTHING, NOTHING, NOTHING))
+    rows.append(
+        (
+            f"floor: one seed against two (a perfect rule: {PERFECT:.2f} of it)",
+            *_figures(limit),
+            NOTHING,
+            NOTHING,
+            NOTHING,
+        )
+    )
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
     others = [task for task in tasks if task.split in SEEN - {split}]
     notes += _twins_of_all([*wanted, *others], tasks, rules, ours, known | _twinned(others, tasks, folder))
-    return "\n".join([*lines, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
+    each = _by_task({name: errors[name] for name in ("copy", "law", ours) if name in rules}, limit, ours)
+    return "\n".join([*lines, "", *each, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
 
 
 def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
@@ -108,6 +117,21 @@ def _figures(pairs: Sequence[Pair], timed: bool = False) -> tuple[str, ...]:
         *_regrets(pairs),
         f"{np.median([pair.seconds for pair in pairs]):.2g}" if timed and pairs else NOTHING,
     )
+
+
+def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: str) -> Iterator[str]:
+    """A row a task: medians, and how far our rate is off at the largest size if the smallest was tuned."""
+    head = [f"**{name}**" if name == ours else name for name in errors]
+    yield f"| task, median error | {' | '.join(head)} | floor | {ours}, from the smallest to the largest |"
+    yield "| " + " | ".join(["---"] * (len(head) + 3)) + " |"
+    medians, floors = {name: by_task(pairs) for name, pairs in errors.items()}, by_task(limit)
+    for task in medians[ours]:
+        own = [pair for pair in errors[ours] if pair.task == task]
+        ends = min(pair.source for pair in own), max(pair.target for pair in own)
+        longest = np.median([pair.error for pair in own if (pair.source, pair.target) == ends])
+        cells = [*(medians[name].get(task) for name in errors), floors.get(task)]
+        texts = [NOTHING if cell is None else f"{cell:.3f}" for cell in cells]
+        yield f"| {task} | {' | '.join(texts)} | {longest:+.3f} |"
 
 
 def _gained(better: tuple[float, float, float] | None) -> str:
