@@ -12,20 +12,26 @@ from torch import Tensor, nn
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.trace.depth import Depth, Units, effective_depth
+from depthlr.trace.random_states import random_states_kept
 from depthlr.trace.run import Arguments, arguments_of
 
 LossFn = Callable[[Any, Any], Tensor]
+READING = 10**9  # far from the seeds of weights and dropout, or inputs that are drawn while read would resemble them
 
 
-def batches_of(batches: Any, limit: int) -> list[Any]:
-    """One batch, a sequence of them (all are used) or any other iterable such as a DataLoader (the first `limit`)."""
+def batches_of(batches: Any, limit: int, seed: int) -> list[Any]:
+    """One batch, a sequence of them (all are used) or any other iterable such as a DataLoader (the first `limit`).
+
+    What a loader draws, an order or a crop, is drawn by `seed`; random states are left as they were.
+    """
     whole(limit, "limit", least=1)
     if isinstance(batches, Mapping) or _is_pair(batches):
         return [batches]
     if isinstance(batches, Sequence) and not isinstance(batches, str):
         found = list(batches)
     elif isinstance(batches, Iterable) and not isinstance(batches, Tensor):
-        found = list(islice(batches, limit))
+        with random_states_kept(seed + READING):
+            found = list(islice(batches, limit))
     else:
         raise DepthlrError(
             f"batches is a {type(batches).__name__}: pass a pair (inputs, target), a mapping, or an iterable of those."

@@ -52,7 +52,8 @@ def update_energy(
     `batches` is one (inputs, target) or several, over which energies are averaged; each is both what the step learns
     from and what it is measured on, unless `probe` names another batch. The loss is `loss_fn(model(inputs), target)`.
     `optimizer` is the user's own (an object, a list, a factory or a name): its real next step is the direction.
-    `seed` fixes dropout and stochastic depth. Model, gradients, buffers and random states are left as they were.
+    `seed` fixes dropout, stochastic depth and what a loader draws. Model, gradients, buffers and random states are left
+    as they were.
     """
     model = unwrap(model)
     check_runnable(model)
@@ -63,7 +64,7 @@ def update_energy(
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
     measured = []
-    for batch in batches_of(batches, limit):
+    for batch in batches_of(batches, limit, seed):
         arguments, target = split(batch, device)
         with same_conditions(model, seed):
             graph, gradients, loss = _backward(

@@ -91,7 +91,7 @@ def persistent_energy(
     check_measurable(model, parameters)
     _check_typical(optimizer, parameters)
     device = next(iter(parameters.values())).device
-    *learnt, seen = checked_batches(batches, limit)
+    *learnt, seen = checked_batches(batches, limit, seed)
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums
     losses, largest = [], 0.0
     readout: int | None = None
@@ -129,11 +129,11 @@ def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> No
         raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
 
 
-def checked_batches(batches: Any, limit: int) -> list[Any]:
+def checked_batches(batches: Any, limit: int, seed: int) -> list[Any]:
     """Three or more, or a sentence that says why."""
     if whole(limit, "limit", least=1) < 3:
         raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
-    found = batches_of(batches, limit)
+    found = batches_of(batches, limit, seed)
     if len(found) < 3:
         raise DepthlrError(
             f"batches holds {len(found)}, and telling what batches agree on takes three or more: two to learn from, "
@@ -142,9 +142,9 @@ def checked_batches(batches: Any, limit: int) -> list[Any]:
     return found
 
 
-def read_batches(batches: Any, seeds: int, limit: int) -> list[Any]:
+def read_batches(batches: Any, seeds: int, limit: int, seed: int) -> list[Any]:
     """All of a sequence; of a loader as many as give every seed its own, or `limit` if it has not so many."""
-    found = checked_batches(batches, limit * seeds)
+    found = checked_batches(batches, limit * seeds, seed)
     return found if isinstance(batches, Sequence) or len(found) >= limit * seeds else found[:limit]
 
 
@@ -169,17 +169,17 @@ def persistent_energy_over_seeds(
     loss_fn: LossFn,
     optimizer: Any = "sgd",
     *,
+    seed: int = 0,
     limit: int = LEARNT_FROM + 1,
-    **options: Any,
 ) -> tuple[PersistentEnergy, ...]:
     """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new.
 
     With `limit` batches or more for each of them, seeds have batches of their own; else they share all.
     """
     check_draws(seeds, optimizer)
-    given = read_batches(batches, len(seeds), limit)  # once: a loader gives others the next time
+    given = read_batches(batches, len(seeds), limit, seed)  # once: a loader may give others the next time
     found = []
     for place, model in enumerate(draws(build, seeds)):
         own = own_batches(given, place, len(seeds), limit)
-        found.append(persistent_energy(model, own, loss_fn, optimizer, **options))
+        found.append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
     return tuple(found)

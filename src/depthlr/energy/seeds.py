@@ -68,10 +68,13 @@ def update_energy_over_seeds(
     batches: Any,
     loss_fn: LossFn,
     optimizer: Any = "sgd",
+    *,
+    seed: int = 0,
+    limit: int = LIMIT,
     **options: Any,
 ) -> EnergyOverSeeds:
     """`update_energy` of `build()` under each seed; `optimizer` is a factory or a name, since every model is new."""
     check_draws(seeds, optimizer)
-    given = batches_of(batches, options.pop("limit", LIMIT))  # once: a loader gives others the next time
-    energies = [update_energy(model, given, loss_fn, optimizer, **options) for model in draws(build, seeds)]
+    given = batches_of(batches, limit, seed)  # once: a loader may give others the next time
+    energies = [update_energy(model, given, loss_fn, optimizer, seed=seed, **options) for model in draws(build, seeds)]
     return EnergyOverSeeds(tuple(energies))

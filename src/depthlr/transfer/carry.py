@@ -112,7 +112,7 @@ def transfer_rate(
     if rule == "measured":
         drawn = any(not isinstance(place, nn.Module) for place in places)
         draws = whole(seeds, "The number of seeds", least=1) if drawn else 1
-        given = read_batches(batches, draws, LEARNT_FROM + 1)  # once, since a loader gives others the next time
+        given = read_batches(batches, draws, LEARNT_FROM + 1, seed)  # once: a loader may give others the next time
         carried = _measured(rate, places, given, loss_fn, optimizer, seed, draws, units)
         for note in carried.notes:
             warnings.warn(note, stacklevel=2)
@@ -260,7 +260,7 @@ def _am_mup(
     seed: int,
     units: Units,
 ) -> CarriedRate:
-    given = None if batches is None else batches_of(batches, LIMIT)  # once, for both models
+    given = None if batches is None else batches_of(batches, LIMIT, seed)  # once, for both models
     here, there = (
         place
         if isinstance(place, Energies)

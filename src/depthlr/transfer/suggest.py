@@ -123,11 +123,11 @@ def suggest_rate(
         known = " or ".join(SCHEDULE_NOTES)
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
     if isinstance(model, nn.Module):
-        return _suggested([_measured(model, checked_batches(batches, limit), loss_fn, optimizer, seed)], schedule)
+        return _suggested([_measured(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
     count = whole(seeds, "The number of seeds", least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
-    given = read_batches(batches, count, limit)  # once: a loader gives others the next time
+    given = read_batches(batches, count, limit, seed)  # once: a loader may give others the next time
     found = [
         _measured(one, own_batches(given, place, count, limit), loss_fn, optimizer, seed)
         for place, one in enumerate(draws(model, names))
