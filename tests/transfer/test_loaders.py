@@ -1,9 +1,10 @@
-"""Batches from a DataLoader: what reading it leaves alone."""
+"""Batches from a loader: what reading it leaves alone, who sees which, and how many are held."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from depthlr import check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
-from depthlr.energy import persistent_energy_over_seeds, update_energy_over_seeds
+from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
+from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws, update_energy_over_seeds
+from depthlr.energy.persistent import LEARNT_FROM, shares
 from depthlr.models.mlp import MLP
+from depthlr.transfer.measured_change import measured_change
 
 
 def mlp(layers: int = 2) -> nn.Module:
@@ -99,3 +102,121 @@ def test_inputs_drawn_while_read_are_not_the_weights_over_again() -> None:
 
     persistent_energy_over_seeds(build, (0, 1), stream(), F.cross_entropy, limit=3)
     assert all(abs(float(torch.corrcoef(torch.stack([w, x[0]]))[0, 1])) < 0.9 for w in weights for x in inputs)
+
+
+# -- who sees which, and how many are held ------------------------------------------------------------------------
+Batch = tuple[Tensor, Tensor]
+EACH = LEARNT_FROM + 1
+
+
+def made(count: int) -> list[Batch]:
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.randn(4, 4, generator=generator), torch.arange(4) % 3) for _ in range(count)]
+
+
+class Stream:
+    """Makes its batches while it is read, and counts those read and those that somebody holds."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.read, self.held, self.most = count, 0, 0, 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        for place in range(self.count):
+            inputs = torch.full((2, 4), float(place))
+            self.read, self.held = self.read + 1, self.held + 1
+            self.most = max(self.most, self.held)
+            weakref.finalize(inputs, self.drop)
+            yield inputs.add_(torch.eye(4)[:2]), torch.tensor([place % 3, 1])
+            del inputs
+
+    def drop(self) -> None:
+        self.held -= 1
+
+
+class Sized(Stream):
+    def __len__(self) -> int:
+        return self.count
+
+
+def places(found: Iterator[list[Batch]]) -> list[list[int]]:
+    return [[int(inputs[0, 1]) for inputs, _ in own] for own in found]
+
+
+@pytest.mark.parametrize("kind", [Sized, Stream, lambda count: iter(Stream(count)), lambda count: list(Stream(count))])
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (12, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]),
+        (11, [[0, 1, 2, 3]] * 3),
+        (3, [[0, 1, 2]] * 3),
+    ],
+)
+def test_every_seed_has_its_own_where_there_are_enough(kind, count: int, expected: list[list[int]]) -> None:
+    batches = kind(count)
+    if isinstance(batches, list) and count < 12:
+        expected = [list(range(count))] * 3  # of a list all are used
+    found = shares(batches, 3, 4, seed=0)
+    assert int(found.first[0][0, 1]) == 0
+    assert places(found.each) == expected
+
+
+def test_a_longer_list_is_shared_out_to_its_end() -> None:
+    assert places(shares(list(Stream(17)), 3, 4, seed=0).each) == [[*range(5)], [*range(5, 10)], [*range(10, 15)]]
+
+
+@pytest.mark.parametrize("kind", [Sized, Stream])
+@pytest.mark.parametrize("name", [name for name in CALLS if "energy" not in name or "persistent" in name])
+def test_one_seeds_batches_are_held_at_a_time(kind, name: str) -> None:
+    loader = kind(3 * EACH)
+    CALLS[name](loader)
+    assert loader.most <= EACH + 2  # the first of all, and the one that is being made
+    assert loader.held == 0
+
+
+def test_a_loader_too_short_for_all_is_read_no_deeper_than_one_needs() -> None:
+    loader = Sized(2 * EACH - 1)
+    suggest_rate(mlp, loader, F.cross_entropy, seeds=2)
+    assert loader.read == EACH
+
+
+def test_a_loader_of_a_stream_has_no_length_and_is_counted() -> None:
+    class Examples(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Iterator[Batch]:
+            return iter([(torch.eye(4)[place % 4], torch.tensor(place % 3)) for place in range(40)])
+
+    loader = DataLoader(Examples(), batch_size=4)
+    assert persistent_energy_over_seeds(mlp, (0, 1), loader, F.cross_entropy, limit=5) == persistent_energy_over_seeds(
+        mlp, (0, 1), list(loader), F.cross_entropy, limit=5
+    )
+
+
+def test_a_length_that_promises_too_much_is_named() -> None:
+    class Promising(Stream):
+        def __len__(self) -> int:
+            return 100
+
+    with pytest.raises(DepthlrError, match="ended before its length said so"):
+        persistent_energy_over_seeds(mlp, range(3), Promising(8), F.cross_entropy, limit=4)
+
+
+@pytest.mark.parametrize("count", [5, 2 * EACH - 1, 2 * EACH, 2 * EACH + 3])
+def test_of_a_list_every_call_measures_what_measuring_one_by_one_does(count: int) -> None:
+    batches, names = made(count), (0, 1)
+    own = [batches[: count // 2], batches[count // 2 : count // 2 * 2]] if count >= 2 * EACH else [batches, batches]
+
+    def reference(layers: int) -> tuple[PersistentEnergy, ...]:
+        found = []
+        for name, seen in zip(names, own, strict=True):
+            torch.manual_seed(name)
+            found.append(persistent_energy(mlp(layers), seen, F.cross_entropy))
+        return tuple(found)
+
+    assert persistent_energy_over_seeds(mlp, names, batches, F.cross_entropy) == reference(2)
+    checked = check_transfer(mlp, (2, 3), batches, F.cross_entropy, seeds=2)
+    assert [row.persistent for row in checked.sizes] == [reference(2), reference(3)]
+    here, there = (rate_over_draws(reference(layers)) for layers in (2, 3))
+    carried = transfer_rate(0.1, mlp, lambda: mlp(3), batches=batches, loss_fn=F.cross_entropy, seeds=2)
+    assert carried.factor == measured_change(here, there, 3, 4, one_width=True).factor
+    one = persistent_energy(fixed(), own[0], F.cross_entropy)  # a model beside a function has the first seed's
+    carried = transfer_rate(0.1, fixed(), lambda: mlp(3), batches=batches, loss_fn=F.cross_entropy, seeds=2)
+    assert carried.factor == measured_change(rate_over_draws([one]), there, 3, 4, one_width=True).factor

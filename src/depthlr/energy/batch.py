@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -25,19 +25,42 @@ def batches_of(batches: Any, limit: int, seed: int) -> list[Any]:
     What a loader draws, an order or a crop, is drawn by `seed`; random states are left as they were.
     """
     whole(limit, "limit", least=1)
+    given = several(batches)
+    found = read(opened(given), len(given) if isinstance(given, Sequence) else limit, seed)
+    if not found:
+        raise DepthlrError("batches is empty: at least one batch is needed for a gradient.")
+    return found
+
+
+def several(batches: Any) -> Iterable[Any]:
+    """One batch as a list of it; several as they are."""
     if isinstance(batches, Mapping) or _is_pair(batches):
         return [batches]
-    if isinstance(batches, Sequence) and not isinstance(batches, str):
-        found = list(batches)
-    elif isinstance(batches, Iterable) and not isinstance(batches, Tensor):
-        with random_states_kept(seed + READING):
-            found = list(islice(batches, limit))
-    else:
+    if isinstance(batches, str | Tensor) or not isinstance(batches, Iterable):
         raise DepthlrError(
             f"batches is a {type(batches).__name__}: pass a pair (inputs, target), a mapping, or an iterable of those."
         )
-    if not found:
-        raise DepthlrError("batches is empty: at least one batch is needed for a gradient.")
+    return batches
+
+
+def opened(batches: Iterable[Any]) -> Iterator[Any]:
+    """Not before the first batch is read, since opening a DataLoader draws."""
+    yield from batches
+
+
+def counted(batches: Any, most: int, seed: int) -> int:
+    """How many there are; where only reading them tells, up to `most`."""
+    try:
+        return len(batches)
+    except (TypeError, NotImplementedError):  # a DataLoader of a stream has the method, and no length
+        with random_states_kept(seed + READING):
+            return sum(1 for _ in islice(batches, most))
+
+
+def read(batches: Iterator[Any], count: int, seed: int) -> list[Any]:
+    """The next `count`, fewer at the end; what reading draws is drawn by `seed`, and leaves no trace."""
+    with random_states_kept(seed + READING):
+        found = list(islice(batches, count))
     for batch in found:
         if not (isinstance(batch, Mapping) or _is_pair(batch)):
             of = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, tuple | list) else ""

@@ -38,9 +38,12 @@ def draws_anew(build: Build) -> bool:
 def draws(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
     """`build()` under each seed; random states are left as they were."""
     for seed in seeds:
-        with random_states_kept(seed):
-            model = built(build)
-        yield model  # outside: what is done with it draws from the caller's own states
+        yield _drawn(build, seed)  # without a name, which would keep a model while the next one is built
+
+
+def _drawn(build: Build, seed: int) -> nn.Module:
+    with random_states_kept(seed):  # no longer: what is done with it draws from the caller's own states
+        return built(build)
 
 
 def built(build: Build) -> nn.Module:

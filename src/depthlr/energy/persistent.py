@@ -11,8 +11,9 @@ either (Eq. 4) has all. Relative to <z^2>, since a readout that starts ten times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, repeat
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import RAdam
 
-from depthlr.energy.batch import LossFn, batches_of, split
+from depthlr.energy.batch import LossFn, batches_of, counted, opened, read, several, split
 from depthlr.energy.draws import check_draws, draws
 from depthlr.energy.gradient import (
     backward,
@@ -131,27 +132,62 @@ def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> No
 
 def checked_batches(batches: Any, limit: int, seed: int) -> list[Any]:
     """Three or more, or a sentence that says why."""
+    _check_limit(limit)
+    return _enough(batches_of(batches, limit, seed))
+
+
+def _check_limit(limit: int) -> None:
     if whole(limit, "limit", least=1) < 3:
         raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
-    found = batches_of(batches, limit, seed)
+
+
+def _enough(found: list[Any]) -> list[Any]:
     if len(found) < 3:
+        held = f"holds {len(found)}" if found else "is empty"
         raise DepthlrError(
-            f"batches holds {len(found)}, and telling what batches agree on takes three or more: two to learn from, "
-            f"one to see the step on; {LEARNT_FROM + 1} are a good number."
+            f"batches {held}, and telling what batches agree on takes three or more: two to learn from, one to see the "
+            f"step on; {LEARNT_FROM + 1} are a good number."
         )
     return found
 
 
-def read_batches(batches: Any, seeds: int, limit: int, seed: int) -> list[Any]:
-    """All of a sequence; of a loader as many as give every seed its own, or `limit` if it has not so many."""
-    found = checked_batches(batches, limit * seeds, seed)
-    return found if isinstance(batches, Sequence) or len(found) >= limit * seeds else found[:limit]
+@dataclass(frozen=True)
+class Shares:
+    """The batches of several seeds."""
+
+    first: Any  # batch of the first seed
+    each: Iterator[list[Any]]  # an entry a seed, not read before it is asked for: all at once may not fit in memory
 
 
-def own_batches(given: list[Any], place: int, seeds: int, limit: int) -> list[Any]:
-    """Those of one seed, where there are enough for all: noise that seeds share does not average out over them."""
-    each = len(given) // seeds
-    return given[place * each : (place + 1) * each] if each >= limit else given
+def shares(batches: Any, seeds: int, limit: int, seed: int) -> Shares:
+    """Batches of its own for every seed, where there are `limit` for each; else all have a loader's first `limit`.
+
+    Of a sequence all are used. Noise that seeds share would not average out over them.
+    """
+    if seeds == 1:
+        only = checked_batches(batches, limit, seed)
+        return Shares(only[0], iter([only]))
+    _check_limit(limit)
+    given = several(batches)
+    if isinstance(given, Iterator):  # it can be read but once, so it must be held to be counted
+        given = read(given, limit * seeds, seed)
+    count = counted(given, limit * seeds, seed)
+    each = limit
+    if isinstance(batches, Sequence):
+        each = count // seeds if count // seeds >= limit else count
+    source = opened(given)
+    start = _enough(read(source, each, seed))
+    if count < each * seeds:
+        return Shares(start[0], repeat(start, seeds))
+    # A share is gone before the next one is read: nothing keeps a name of it, and a list's iterator lets go at its end.
+    rest = (_whole_share(read(source, each, seed + place), each) for place in range(1, seeds))
+    return Shares(start[0], chain(iter([start]), rest))
+
+
+def _whole_share(found: list[Any], each: int) -> list[Any]:
+    if len(found) < each:
+        raise DepthlrError("batches ended before its length said so: pass a list of them.")
+    return found
 
 
 def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
@@ -174,12 +210,29 @@ def persistent_energy_over_seeds(
 ) -> tuple[PersistentEnergy, ...]:
     """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new.
 
-    With `limit` batches or more for each of them, seeds have batches of their own; else they share all.
+    With `limit` batches or more for each of them, seeds have batches of their own, and a loader's are read as each is
+    measured; else they share all of a list, the first `limit` of a loader.
     """
     check_draws(seeds, optimizer)
-    given = read_batches(batches, len(seeds), limit, seed)  # once: a loader may give others the next time
-    found = []
-    for place, model in enumerate(draws(build, seeds)):
-        own = own_batches(given, place, len(seeds), limit)
-        found.append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
-    return tuple(found)
+    given = shares(batches, len(seeds), limit, seed)
+    (found,) = persistent_energies([draws(build, seeds)], given.each, loss_fn, optimizer, seed=seed)
+    return found
+
+
+def persistent_energies(
+    models: Sequence[Iterator[nn.Module]],
+    batches: Iterable[list[Any]],
+    loss_fn: LossFn,
+    optimizer: Any,
+    *,
+    seed: int,
+) -> list[tuple[PersistentEnergy, ...]]:
+    """Of several models' draws, as long as each has any, on the batches of each draw, which are read once for all."""
+
+    def of_next(own: list[Any]) -> list[list[PersistentEnergy]]:
+        return [
+            [persistent_energy(model, own, loss_fn, optimizer, seed=seed) for model in islice(draws_of_one, 1)]
+            for draws_of_one in models
+        ]
+
+    return [tuple(chain(*found)) for found in zip(*map(of_next, batches), strict=True)]

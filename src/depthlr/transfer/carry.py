@@ -14,16 +14,15 @@ from torch.optim import SGD
 
 from depthlr.energy.batch import LossFn, batches_of, depth_on
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
-from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws_anew
+from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
     LEARNT_FROM,
     SEEDS,
-    own_batches,
-    persistent_energy,
-    persistent_energy_over_seeds,
-    read_batches,
+    Shares,
+    persistent_energies,
+    shares,
 )
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
@@ -111,9 +110,9 @@ def transfer_rate(
             _check_measuring(rule, batches, loss_fn, optimizer)
     if rule == "measured":
         drawn = any(not isinstance(place, nn.Module) for place in places)
-        draws = whole(seeds, "The number of seeds", least=1) if drawn else 1
-        given = read_batches(batches, draws, LEARNT_FROM + 1, seed)  # once: a loader may give others the next time
-        carried = _measured(rate, places, given, loss_fn, optimizer, seed, draws, units)
+        names = range(seed, seed + (whole(seeds, "The number of seeds", least=1) if drawn else 1))
+        given = shares(batches, len(names), LEARNT_FROM + 1, seed)
+        carried = _measured(rate, places, given, loss_fn, optimizer, names, units)
         for note in carried.notes:
             warnings.warn(note, stacklevel=2)
         return carried
@@ -207,33 +206,31 @@ def _check_measuring(rule: str, batches: Any, loss_fn: LossFn | None, optimizer:
 def _measured(
     rate: float,
     places: Sequence[Any],
-    batches: list[Any],
+    batches: Shares,
     loss_fn: Any,
     optimizer: Any,
-    seed: int,
-    seeds: int,
+    names: range,
     units: Units,
 ) -> CarriedRate:
     drawn: list[DrawnRate] = []
     depths: list[Depth] = []
     notes = []
-    for place in places:
+    models = [iter([place]) if isinstance(place, nn.Module) else draws(place, names) for place in places]
+    energies = persistent_energies(models, batches.each, loss_fn, optimizer, seed=names[0])
+    for place, measured in zip(places, energies, strict=True):
+        found = rate_over_draws(measured)
         if isinstance(place, nn.Module):
             model = place
-            own = own_batches(batches, 0, seeds, LEARNT_FROM + 1)
-            energies = [persistent_energy(place, own, loss_fn, optimizer, seed=seed)]
-            drawn.append(rate_over_draws(energies))
         else:
-            names = range(seed, seed + seeds)
-            energies = [*persistent_energy_over_seeds(place, names, batches, loss_fn, optimizer, seed=seed)]
-            found, anew = rate_over_draws(energies), draws_anew(place)
-            drawn.append(found if anew else replace(found, standard_error=None))  # one draw, however often
+            anew = draws_anew(place)
+            found = found if anew else replace(found, standard_error=None)  # one draw, however often
             notes += [] if anew else [ALIKE]
             with random_states_kept():
                 model = built(place)
+        drawn.append(found)
         notes += [] if model.training else [EVALUATED]
-        notes += [strange] if (strange := strange_size(energies)) else []
-        depths.append(depth_on(model, batches[0], units))
+        notes += [strange] if (strange := strange_size(measured)) else []
+        depths.append(depth_on(model, batches.first, units))
     here, there = drawn
     source, target = (depth.total for depth in depths)
     change = measured_change(here, there, source, target, one_width=depths[0].widths == depths[1].widths)

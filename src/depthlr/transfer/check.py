@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from depthlr.energy.batch import LossFn, depth_on
-from depthlr.energy.draws import built, draws_anew
-from depthlr.energy.persistent import LEARNT_FROM, persistent_energy_over_seeds, read_batches
+from depthlr.energy.draws import Build, built, check_draws, draws, draws_anew
+from depthlr.energy.persistent import LEARNT_FROM, persistent_energies, shares
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
@@ -73,15 +73,18 @@ def check_transfer(
     `batches` or more. The optimizer is a factory or a name; the rest is as in `update_energy`.
     """
     wanted = _sizes(sizes)
-    draws = range(whole(seeds, "The number of seeds", least=1))
-    given = read_batches(batches, len(draws), limit, seed=0)  # once: a loader may give others the next time
-    rows = []
-    for size in wanted:
-        make = partial(build, size)
-        energies = update_energy_over_seeds(make, draws, given[0], loss_fn, optimizer, units=units)
-        persistent = persistent_energy_over_seeds(make, draws, given, loss_fn, optimizer, limit=limit)
-        rows.append(Measured(size, _depth(build, size, given[0], units), energies, persistent, draws_anew(make)))
-    return judged(rows)
+    names = range(whole(seeds, "The number of seeds", least=1))
+    check_draws(names, optimizer)
+    given = shares(batches, len(names), limit, seed=0)
+    makes = [partial(build, size) for size in wanted]
+    energies = [update_energy_over_seeds(make, names, given.first, loss_fn, optimizer, units=units) for make in makes]
+    persistent = persistent_energies([draws(make, names) for make in makes], given.each, loss_fn, optimizer, seed=0)
+    return judged(
+        [
+            Measured(size, _depth(make, given.first, units), of_units, of_readout, draws_anew(make))
+            for size, make, of_units, of_readout in zip(wanted, makes, energies, persistent, strict=True)
+        ]
+    )
 
 
 def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -93,9 +96,9 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def _depth(build: Callable[[int], nn.Module], size: int, batch: Any, units: Units) -> Depth:
+def _depth(make: Build, batch: Any, units: Units) -> Depth:
     with random_states_kept():
-        model = built(partial(build, size))
+        model = built(make)
     return depth_on(model, batch, units)
 
 

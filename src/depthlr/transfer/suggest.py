@@ -20,9 +20,8 @@ from depthlr.energy.persistent import (
     SEEDS,
     PersistentEnergy,
     checked_batches,
-    own_batches,
     persistent_energy,
-    read_batches,
+    shares,
 )
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.step import has_stepped, optimizers_of
@@ -127,11 +126,8 @@ def suggest_rate(
     count = whole(seeds, "The number of seeds", least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
-    given = read_batches(batches, count, limit, seed)  # once: a loader may give others the next time
-    found = [
-        _measured(one, own_batches(given, place, count, limit), loss_fn, optimizer, seed)
-        for place, one in enumerate(draws(model, names))
-    ]
+    given = shares(batches, count, limit, seed).each
+    found = [_measured(one, next(given), loss_fn, optimizer, seed) for one in draws(model, names)]
     return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
 
 
