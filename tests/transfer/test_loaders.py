@@ -152,16 +152,38 @@ def places(found: Iterator[list[Batch]]) -> list[list[int]]:
     ],
 )
 def test_every_seed_has_its_own_where_there_are_enough(kind, count: int, expected: list[list[int]]) -> None:
-    batches = kind(count)
-    if isinstance(batches, list) and count < 12:
-        expected = [list(range(count))] * 3  # of a list all are used
-    found = shares(batches, 3, 4, seed=0)
+    found = shares(kind(count), 3, 4, seed=0)
     assert int(found.first[0][0, 1]) == 0
     assert places(found.each) == expected
 
 
-def test_a_longer_list_is_shared_out_to_its_end() -> None:
-    assert places(shares(list(Stream(17)), 3, 4, seed=0).each) == [[*range(5)], [*range(5, 10)], [*range(10, 15)]]
+def test_without_a_limit_all_of_a_list_are_used() -> None:
+    enough, few = 2 * EACH + 3, 2 * EACH - 1
+    own = [list(range(EACH + 1)), list(range(EACH + 1, 2 * EACH + 2))]
+    assert places(shares(list(Stream(enough)), 2, None, seed=0).each) == own
+    assert places(shares(list(Stream(few)), 2, None, seed=0).each) == [list(range(few))] * 2
+    assert places(shares(Sized(few), 2, None, seed=0).each) == [list(range(EACH))] * 2
+    assert places(shares(list(Stream(few)), 1, None, seed=0).each) == [list(range(few))]
+
+
+LIMITED: dict[str, Callable[..., Any]] = {
+    "update_energy": lambda batches, **limit: update_energy(fixed(), batches, F.cross_entropy, **limit),
+    "update_energy_over_seeds": lambda batches, **limit: update_energy_over_seeds(
+        mlp, (0, 1), batches, F.cross_entropy, **limit
+    ),
+    "persistent_energy": lambda batches, **limit: persistent_energy(fixed(), batches, F.cross_entropy, **limit),
+    "suggest_rate, a model": lambda batches, **limit: suggest_rate(fixed(), batches, F.cross_entropy, **limit),
+    "suggest_rate, a function": lambda batches, **limit: suggest_rate(mlp, batches, F.cross_entropy, seeds=3, **limit),
+    "check_transfer": lambda batches, **limit: check_transfer(mlp, (2, 3), batches, F.cross_entropy, seeds=3, **limit),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_limit_holds_for_a_list_as_for_a_loader(name: str) -> None:
+    batches, measured = made(10), LIMITED[name]
+    found = measured(batches, limit=5)
+    assert found == measured(batches[:5]) == measured(iter(batches), limit=5)
+    assert found != measured(batches)
 
 
 @pytest.mark.parametrize("kind", [Sized, Stream])

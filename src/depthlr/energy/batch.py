@@ -19,14 +19,17 @@ LossFn = Callable[[Any, Any], Tensor]
 READING = 10**9  # far from the seeds of weights and dropout, or inputs that are drawn while read would resemble them
 
 
-def batches_of(batches: Any, limit: int, seed: int) -> list[Any]:
-    """One batch, a sequence of them (all are used) or any other iterable such as a DataLoader (the first `limit`).
+def batches_of(batches: Any, limit: int | None, usual: int, seed: int) -> list[Any]:
+    """One batch, or the first `limit` of several; if that is None, all of a sequence and the first `usual` of a loader.
 
     What a loader draws, an order or a crop, is drawn by `seed`; random states are left as they were.
     """
-    whole(limit, "limit", least=1)
     given = several(batches)
-    found = read(opened(given), len(given) if isinstance(given, Sequence) else limit, seed)
+    if limit is not None:
+        whole(limit, "limit", least=1)
+    elif isinstance(given, Sequence):
+        limit = len(given)
+    found = read(opened(given), usual if limit is None else limit, seed)
     if not found:
         raise DepthlrError("batches is empty: at least one batch is needed for a gradient.")
     return found

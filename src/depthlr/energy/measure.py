@@ -33,7 +33,7 @@ from depthlr.trace.record import CallObserver, Recorder, readouts_of
 from depthlr.trace.run import Arguments, cannot_run, check_runnable
 from depthlr.trace.unwrap import unwrap
 
-LIMIT = 4  # batches of a loader
+LIMIT = 4  # batches of a loader, if not told
 
 
 def update_energy(
@@ -45,15 +45,15 @@ def update_energy(
     probe: Any = None,
     units: Units = None,
     seed: int = 0,
-    limit: int = LIMIT,
+    limit: int | None = None,
 ) -> Energy:
     """Energy of one optimizer step at every unit and at the readout, for this very initialisation, at rate 1.
 
     `batches` is one (inputs, target) or several, over which energies are averaged; each is both what the step learns
-    from and what it is measured on, unless `probe` names another batch. The loss is `loss_fn(model(inputs), target)`.
-    `optimizer` is the user's own (an object, a list, a factory or a name): its real next step is the direction.
-    `seed` fixes dropout, stochastic depth and what a loader draws. Model, gradients, buffers and random states are left
-    as they were.
+    from and what it is measured on, unless `probe` names another batch. Of a list all are used, of a loader four, or
+    the first `limit`. The loss is `loss_fn(model(inputs), target)`. `optimizer` is the user's own (an object, a list, a
+    factory or a name): its real next step is the direction. `seed` fixes dropout, stochastic depth and what a loader
+    draws. Model, gradients, buffers and random states are left as they were.
     """
     model = unwrap(model)
     check_runnable(model)
@@ -64,7 +64,7 @@ def update_energy(
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
     measured = []
-    for batch in batches_of(batches, limit, seed):
+    for batch in batches_of(batches, limit, LIMIT, seed):
         arguments, target = split(batch, device)
         with same_conditions(model, seed):
             graph, gradients, loss = _backward(

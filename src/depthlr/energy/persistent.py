@@ -39,6 +39,7 @@ from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 
 LEARNT_FROM = 16  # batches; fewer leave more noise, though no bias
+LIMIT = LEARNT_FROM + 1  # batches of a loader, if not told
 SEEDS = 8  # initialisations, where a function builds the model
 LEAST_SHARE = 1 / 8  # of a half's own energy: if batches agree on less, noise hides on how much
 Gradients = dict[str, Tensor]
@@ -77,14 +78,14 @@ def persistent_energy(
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
-    limit: int = LEARNT_FROM + 1,
+    limit: int | None = None,
 ) -> PersistentEnergy:
     """Persistent energy of this very initialisation, for the optimizer's real next step, in about a step a batch.
 
-    `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. Each
-    has dropout of its own, drawn by `seed`; the rest is as in `update_energy`. An optimizer that has taken steps takes
-    what it keeps of them into both halves, where it counts as agreement. Model, gradients, buffers and random states
-    are left as they were.
+    `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. Of
+    a list all are used, of a loader seventeen, or the first `limit`. Each has dropout of its own, drawn by `seed`; the
+    rest is as in `update_energy`. An optimizer that has taken steps takes what it keeps of them into both halves, where
+    it counts as agreement. Model, gradients, buffers and random states are left as they were.
     """
     model = unwrap(model)
     check_runnable(model)
@@ -130,14 +131,14 @@ def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> No
         raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
 
 
-def checked_batches(batches: Any, limit: int, seed: int) -> list[Any]:
+def checked_batches(batches: Any, limit: int | None, seed: int) -> list[Any]:
     """Three or more, or a sentence that says why."""
     _check_limit(limit)
-    return _enough(batches_of(batches, limit, seed))
+    return _enough(batches_of(batches, limit, LIMIT, seed))
 
 
-def _check_limit(limit: int) -> None:
-    if whole(limit, "limit", least=1) < 3:
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and whole(limit, "limit", least=1) < 3:
         raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
 
 
@@ -146,7 +147,7 @@ def _enough(found: list[Any]) -> list[Any]:
         held = f"holds {len(found)}" if found else "is empty"
         raise DepthlrError(
             f"batches {held}, and telling what batches agree on takes three or more: two to learn from, one to see the "
-            f"step on; {LEARNT_FROM + 1} are a good number."
+            f"step on; {LIMIT} are a good number."
         )
     return found
 
@@ -159,22 +160,23 @@ class Shares:
     each: Iterator[list[Any]]  # an entry a seed, not read before it is asked for: all at once may not fit in memory
 
 
-def shares(batches: Any, seeds: int, limit: int, seed: int) -> Shares:
-    """Batches of its own for every seed, where there are `limit` for each; else all have a loader's first `limit`.
+def shares(batches: Any, seeds: int, limit: int | None, seed: int) -> Shares:
+    """`limit` batches of its own for every seed, where there are enough; else all have the first `limit`.
 
-    Of a sequence all are used. Noise that seeds share would not average out over them.
+    If that is None it is `LIMIT`, and of a sequence all are used. Noise that seeds share would not average out.
     """
     if seeds == 1:
         only = checked_batches(batches, limit, seed)
         return Shares(only[0], iter([only]))
     _check_limit(limit)
     given = several(batches)
+    use_all = limit is None and isinstance(given, Sequence)
+    each = LIMIT if limit is None else limit
     if isinstance(given, Iterator):  # it can be read but once, so it must be held to be counted
-        given = read(given, limit * seeds, seed)
-    count = counted(given, limit * seeds, seed)
-    each = limit
-    if isinstance(batches, Sequence):
-        each = count // seeds if count // seeds >= limit else count
+        given = read(given, each * seeds, seed)
+    count = counted(given, each * seeds, seed)
+    if use_all:
+        each = count // seeds if count >= each * seeds else count
     source = opened(given)
     start = _enough(read(source, each, seed))
     if count < each * seeds:
@@ -206,12 +208,12 @@ def persistent_energy_over_seeds(
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
-    limit: int = LEARNT_FROM + 1,
+    limit: int | None = None,
 ) -> tuple[PersistentEnergy, ...]:
     """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new.
 
-    With `limit` batches or more for each of them, seeds have batches of their own, and a loader's are read as each is
-    measured; else they share all of a list, the first `limit` of a loader.
+    Seeds have batches of their own where there are seventeen for each, or `limit`, and a loader's are read as each is
+    measured; else they share what `persistent_energy` would use.
     """
     check_draws(seeds, optimizer)
     given = shares(batches, len(seeds), limit, seed)

@@ -70,11 +70,11 @@ def update_energy_over_seeds(
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
-    limit: int = LIMIT,
+    limit: int | None = None,
     **options: Any,
 ) -> EnergyOverSeeds:
     """`update_energy` of `build()` under each seed; `optimizer` is a factory or a name, since every model is new."""
     check_draws(seeds, optimizer)
-    given = batches_of(batches, limit, seed)  # once: a loader may give others the next time
+    given = batches_of(batches, limit, LIMIT, seed)  # once: a loader may give others the next time
     energies = [update_energy(model, given, loss_fn, optimizer, seed=seed, **options) for model in draws(build, seeds)]
     return EnergyOverSeeds(tuple(energies))

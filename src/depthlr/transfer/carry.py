@@ -18,7 +18,6 @@ from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_an
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import (
-    LEARNT_FROM,
     SEEDS,
     Shares,
     persistent_energies,
@@ -111,7 +110,7 @@ def transfer_rate(
     if rule == "measured":
         drawn = any(not isinstance(place, nn.Module) for place in places)
         names = range(seed, seed + (whole(seeds, "The number of seeds", least=1) if drawn else 1))
-        given = shares(batches, len(names), LEARNT_FROM + 1, seed)
+        given = shares(batches, len(names), None, seed)
         carried = _measured(rate, places, given, loss_fn, optimizer, names, units)
         for note in carried.notes:
             warnings.warn(note, stacklevel=2)
@@ -257,7 +256,7 @@ def _am_mup(
     seed: int,
     units: Units,
 ) -> CarriedRate:
-    given = None if batches is None else batches_of(batches, LIMIT, seed)  # once, for both models
+    given = None if batches is None else batches_of(batches, None, LIMIT, seed)  # once, for both models
     here, there = (
         place
         if isinstance(place, Energies)

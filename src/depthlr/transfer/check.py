@@ -12,7 +12,7 @@ from torch import nn
 
 from depthlr.energy.batch import LossFn, depth_on
 from depthlr.energy.draws import Build, built, check_draws, draws, draws_anew
-from depthlr.energy.persistent import LEARNT_FROM, persistent_energies, shares
+from depthlr.energy.persistent import persistent_energies, shares
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
@@ -64,13 +64,14 @@ def check_transfer(
     *,
     seeds: int = 3,
     units: Units = None,
-    limit: int = LEARNT_FROM + 1,
+    limit: int | None = None,
 ) -> TransferCheck:
     """Predict how well a rate tuned at the smallest of `sizes` carries to the others, by the law and by copying.
 
     `build(size)` gives a model initialised as it will be trained, drawn anew under each of `seeds` seeds; widths may
     change with the size. What a rule carries is compared with what `persistent_energy` says, so there must be three
-    `batches` or more. The optimizer is a factory or a name; the rest is as in `update_energy`.
+    `batches` or more; a seed has `limit` of them. The optimizer is a factory or a name; the rest is as in
+    `update_energy`.
     """
     wanted = _sizes(sizes)
     names = range(whole(seeds, "The number of seeds", least=1))

@@ -16,7 +16,6 @@ from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
 from depthlr.energy.draws import ALIKE, EVALUATED, Build, check_draws, draws, draws_anew
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import (
-    LEARNT_FROM,
     SEEDS,
     PersistentEnergy,
     checked_batches,
@@ -109,7 +108,7 @@ def suggest_rate(
     schedule: str = "constant",
     seed: int = 0,
     seeds: int = SEEDS,
-    limit: int = LEARNT_FROM + 1,
+    limit: int | None = None,
 ) -> SuggestedRate:
     """A rate for `model` as it is initialised, in about the time of a training step a batch.
 
