@@ -1,5 +1,11 @@
-"""The one error depthlr raises on purpose: a sentence that says what was wrong and what to do."""
+"""The one error depthlr raises on purpose: a sentence that says what was wrong and what to do; others told in it."""
 
 
 class DepthlrError(ValueError):
     """Bad input; the message is one sentence for the user, and nothing was changed."""
+
+
+def kind_and_message(error: BaseException) -> str:
+    """Someone else's error within a sentence of ours: its kind, and the first line of what it says."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return f"{type(error).__name__}: {first.rstrip('.')}"

@@ -56,6 +56,48 @@ def test_depth_table_and_json(run) -> None:
     assert (found["total"], found["backbone"], len(found["units"])) == (26, 24, 26)
 
 
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            "def net(depth=2):\n    raise KeyError('width\\nand more')",
+            "depthlr: broken:net?depth=2 could not be built (KeyError: 'width\\nand more').",
+        ),
+        (
+            "def net(depth=2):\n    assert depth > 9",
+            "depthlr: broken:net?depth=2 could not be built (AssertionError: no message).",
+        ),
+        (
+            "def net(depth=2):\n    raise ValueError('depth is even.\\nSee the manual.')",
+            "depthlr: broken:net?depth=2 could not be built (ValueError: depth is even).",
+        ),
+        (
+            "def net(:",
+            "depthlr: broken could not be imported for broken:net (SyntaxError: invalid syntax (broken.py, line 1)).",
+        ),
+        (
+            "raise RuntimeError('no GPU')",
+            "depthlr: broken could not be imported for broken:net (RuntimeError: no GPU).",
+        ),
+    ],
+)
+def test_a_builder_that_raises_is_one_sentence_in_every_verb(run, tmp_path, monkeypatch, module, message) -> None:
+    (tmp_path / "broken.py").write_text(module)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    spec = "broken:net?depth=2"
+    for arguments in (
+        ["depth", spec],
+        ["measure", spec],
+        ["suggest", spec],
+        ["transfer", "--rate", "0.1", "--from", spec, "--to", "4"],
+        ["check", "broken:net", "--vary", "depth", "--sizes", "2,4"],
+        ["sweep", "--model", "broken:net", "--vary", "depth", "--sizes", "2,4"],
+    ):
+        assert run(*arguments) == (2, "", message + "\n")
+    assert list(tmp_path.glob("*.sqlite")) == []
+
+
 def test_depth_of_a_users_own_callable(run, tmp_path, monkeypatch) -> None:
     (tmp_path / "their_models.py").write_text(
         "from torch import nn\n"

@@ -42,6 +42,7 @@ def test_a_callable_names_a_data_set(tmp_path, monkeypatch) -> None:
         "def odd():\n    return [torch.ones(3)]\n"
         "def ragged():\n    return [(torch.ones(2, 3), torch.ones(2)), (torch.ones(2, 4), torch.ones(2))]\n"
         "def number():\n    return 3\n"
+        "def broken():\n    yield 1 / 0\n"
     )
     monkeypatch.chdir(tmp_path)
     assert len(load("their_data:batches")) == 6
@@ -52,6 +53,7 @@ def test_a_callable_names_a_data_set(tmp_path, monkeypatch) -> None:
         "ragged": "different shapes",
         "number": "returned int",
         "missing": "has no 'missing'",
+        "broken": r"^their_data:broken could not be loaded \(ZeroDivisionError: division by zero\)\.$",
     }.items():
         with pytest.raises(DepthlrError, match=message):
             load(f"their_data:{name}")

@@ -174,6 +174,8 @@ def test_timm_models_run_on_their_example(timm_module):
         ("timm/resnet5", "timm has no model 'resnet5' .did you mean 'resnet"),
         ("timm/resnet18?layerz=3", "does not take these arguments"),
         ("timm/resnet18?pretrained=true", "not wanted"),
+        ("timm/test_vit?embed_dim=33", r"^timm/test_vit\?embed_dim=33 could not be built \(AssertionError: .*\)\.$"),
+        ("timm/vit_tiny_patch16_224?patch_size=0", r"could not be built \(ZeroDivisionError: .*\)\.$"),
     ],
 )
 def test_timm_slips_are_one_sentence(timm_module, text, message):

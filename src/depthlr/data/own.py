@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from depthlr.data.examples import Examples
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.python_name import called
 
 
@@ -80,6 +80,15 @@ def gathered(name: str, batches: Iterable[Any]) -> TensorSet:
 
 def load_own(name: str, options: Mapping[str, Any]) -> Examples:
     """The examples that `package.module:callable` returns: a DataLoader, an iterable of batches, or Examples."""
+    try:
+        return _loaded(name, options)
+    except DepthlrError:
+        raise
+    except Exception as error:
+        raise DepthlrError(f"{name} could not be loaded ({kind_and_message(error)}).") from error
+
+
+def _loaded(name: str, options: Mapping[str, Any]) -> Examples:
     made = called(name, options)
     if hasattr(made, "batch") and hasattr(made, "digest"):
         examples: Examples = made

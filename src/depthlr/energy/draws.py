@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from depthlr.energy.step import is_factory
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.random_states import random_states_kept
 
 Build = Callable[[], nn.Module]
@@ -57,7 +57,7 @@ def built(build: Build) -> nn.Module:
     except DepthlrError:
         raise
     except Exception as error:
-        raise DepthlrError(f"the function that builds the model failed ({type(error).__name__}: {error}).") from error
+        raise DepthlrError(f"the function that builds the model failed ({kind_and_message(error)}).") from error
     if not isinstance(model, nn.Module):
         raise DepthlrError(
             f"the function that builds the model gave a {type(model).__name__}: let it return the model."

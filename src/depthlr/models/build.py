@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.models.example import Example, Ids, InputShape, parse_input
 from depthlr.models.hf_model import build_hf
 from depthlr.models.python_model import build_python
@@ -24,6 +24,15 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     shape = None if input is None else parse_input(input)
+    try:
+        return _built(spec, shape, meta)
+    except DepthlrError:
+        raise
+    except Exception as error:  # builders are other people's code: timm, transformers, the user's own
+        raise DepthlrError(f"{spec} could not be built ({kind_and_message(error)}).") from error
+
+
+def _built(spec: ModelSpec, shape: InputShape | None, meta: bool) -> tuple[nn.Module, Example]:
     with torch.device("meta") if meta else nullcontext():
         if spec.family == "zoo":
             model, wanted = _build_zoo(spec, shape)

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.attributes import attributes_kept
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.random_states import random_states_kept
@@ -97,10 +97,9 @@ def _is_small(model: nn.Module, arguments: Arguments) -> bool:
 
 def cannot_run(error: Exception) -> DepthlrError:
     """The one sentence for a model that failed on its example."""
-    detail = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return DepthlrError(
-        f"the model could not run on the example ({type(error).__name__}: {detail}); pass one that "
-        "model(*example) or model(**example) accepts."
+        f"the model could not run on the example ({kind_and_message(error)}); pass one that model(*example) or "
+        "model(**example) accepts."
     )
 
 
