@@ -392,6 +392,16 @@ def frozen() -> nn.Module:
     return model
 
 
+class Stumbling(torch.optim.SGD):
+    def step(self, closure=None):
+        raise AssertionError
+
+
+class Rateless(torch.optim.Optimizer):
+    def __init__(self, parameters) -> None:
+        super().__init__(parameters, {})
+
+
 @pytest.mark.parametrize(
     ("build", "batches", "loss_fn", "optimizer", "message"),
     [
@@ -405,6 +415,22 @@ def frozen() -> nn.Module:
         (resnet, (X, Y), F.cross_entropy, "sdg", "unknown optimizer"),
         (resnet, (X, Y), F.cross_entropy, 0.1, "optimizer is a float"),
         (resnet, (X, Y), F.cross_entropy, torch.optim.LBFGS, "closure"),
+        (
+            resnet,
+            (X, Y),
+            F.cross_entropy,
+            lambda p: torch.optim.SGD(p, learning_rate=1),
+            r"not be made .*\(TypeError: .*'learning_rate'\)\.$",
+        ),
+        (resnet, (X, Y), F.cross_entropy, lambda p: torch.optim.SGD([]), r"not be made .*\(ValueError: .*empty"),
+        (
+            resnet,
+            (X, Y),
+            F.cross_entropy,
+            Stumbling,
+            r"^Stumbling cannot take a step .*\(AssertionError: no message\)\.$",
+        ),
+        (resnet, (X, Y), F.cross_entropy, Rateless, "has no lr"),
         (resnet, (X, Y), F.cross_entropy, sgd(0.0), "every rate in the optimizer is 0"),
         (resnet, (X, Y), F.cross_entropy, torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model"),
         (resnet, [], F.cross_entropy, "sgd", "batches is empty"),

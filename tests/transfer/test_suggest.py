@@ -329,6 +329,8 @@ def headless() -> nn.Module:
         (lambda: STEPPED, {"optimizer": stepped(STEPPED)}, "taken steps already"),
         (lambda: STEPPED, {"optimizer": stepped(STEPPED, torch.optim.Adam)}, "taken steps already"),
         (resnet, {"optimizer": torch.optim.RAdam}, "plain SGD's, .* measure Adam"),
+        (resnet, {"optimizer": lambda p: torch.optim.SGD(p, learning_rate=1)}, r"not be made .*\(TypeError"),
+        (lambda: resnet, {"optimizer": lambda p: torch.optim.SGD(p, learning_rate=1)}, r"not be made .*\(TypeError"),
         (resnet, {"optimizer": torch.optim.SparseAdam}, "SparseAdam cannot take a step .*dense gradients"),
         (resnet, {"optimizer": lambda p: torch.optim.SGD(p, momentum=1.0)}, "never settles"),
     ],

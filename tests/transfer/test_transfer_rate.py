@@ -283,6 +283,10 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, 0, 6), "above 0"),
         (lambda: transfer_rate("0.1", 4, 6), "rate must be"),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
+        (
+            lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=lambda p: torch.optim.SGD(p, learning_rate=1)),
+            r"not be made .*\(TypeError",
+        ),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),
         (lambda: transfer_rate(0.1, draw(2), draw(3), X), "pass batches= and loss_fn=, or the model"),

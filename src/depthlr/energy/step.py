@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 
 Optimizers = Optimizer | Sequence[Optimizer]
 Factory = Callable[[list[nn.Parameter]], Optimizers]
@@ -80,9 +80,10 @@ def step_direction(
                 f"{type(one).__name__}.step() needs more than gradients ({error}); update energy takes optimizers "
                 "whose step() works without a closure."
             ) from error
-        except RuntimeError as error:
-            detail = str(error).splitlines()[0]
-            raise DepthlrError(f"{type(one).__name__} cannot take a step on these gradients ({detail}).") from error
+        except Exception as error:
+            raise DepthlrError(
+                f"{type(one).__name__} cannot take a step on these gradients ({kind_and_message(error)})."
+            ) from error
     return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
 
 
@@ -98,7 +99,7 @@ def optimizers_of(optimizer: Any, parameters: list[nn.Parameter]) -> list[Optimi
         if optimizer not in OPTIMIZERS:
             raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
         optimizer = OPTIMIZERS[optimizer]
-    made = optimizer(parameters) if is_factory(optimizer) else optimizer
+    made = _made_by(optimizer, parameters) if is_factory(optimizer) else optimizer
     optimizers = list(made) if isinstance(made, Sequence) else [made]
     for one in optimizers:
         if not isinstance(one, Optimizer):
@@ -107,6 +108,17 @@ def optimizers_of(optimizer: Any, parameters: list[nn.Parameter]) -> list[Optimi
                 f"parameters, or one of {', '.join(OPTIMIZERS)}."
             )
     return optimizers
+
+
+def _made_by(factory: Factory, parameters: list[nn.Parameter]) -> Optimizers:
+    try:
+        return factory(parameters)
+    except DepthlrError:
+        raise
+    except Exception as error:
+        raise DepthlrError(
+            f"the optimizer could not be made for these parameters ({kind_and_message(error)})."
+        ) from error
 
 
 def _on_copies(
@@ -139,6 +151,8 @@ def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
 def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> float:
     """Undo schedulers and return the base rate: the first one that is not zero, of a group that moves."""
     groups = [group for one in optimizers for group in one.param_groups]
+    if any("lr" not in group for group in groups):
+        raise DepthlrError("a parameter group of the optimizer has no lr, so there is no rate to measure at.")
     for group in groups:
         group["lr"] = float(group.get("initial_lr", group["lr"]))
     base = next((g["lr"] for g in groups if g["lr"] > 0 and moving & set(map(id, g["params"]))), None)

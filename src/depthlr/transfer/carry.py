@@ -25,7 +25,7 @@ from depthlr.energy.persistent import (
 )
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
-from depthlr.energy.step import OPTIMIZERS, is_factory
+from depthlr.energy.step import is_factory, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import carried as finite_rate
 from depthlr.law.domain import positive, whole
@@ -143,12 +143,7 @@ def transfer_rate(
 
 def family_of(optimizer: Any) -> Family:
     """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not."""
-    if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
-        raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
-    made = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
-    if is_factory(made):
-        made = made([nn.Parameter(torch.zeros(2, 2))])
-    optimizers = list(made) if isinstance(made, Sequence) else [made]
+    optimizers = optimizers_of(optimizer, [nn.Parameter(torch.zeros(2, 2))])
     if all(isinstance(one, SGD) for one in optimizers):
         return "sgd"
     if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
