@@ -479,6 +479,7 @@ def read_frozen(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
         (lambda: made().requires_grad_(False), B, F.cross_entropy, "sgd", "every parameter is frozen"),
         (made, B, lambda out, y: out.nope, "sgd", "loss_fn failed on the model's output"),
         (made, B, lambda out, y: out, "sgd", "must return one number"),
+        (made, B, lambda out, y: out.exp().add_(1).mean(), "sgd", r"backward pass failed \(RuntimeError: .*inplace"),
         (made, B, lambda out, y: torch.ones(()), "sgd", "does not depend on any trainable"),
         (made, [(x[:, :, 0], y) for x, y in B], F.cross_entropy, "sgd", "could not run on the example"),
         (made, [*B, (B[0][0][:, :, 0], B[0][1])], F.cross_entropy, "sgd", "could not run on the example"),

@@ -392,6 +392,28 @@ def frozen() -> nn.Module:
     return model
 
 
+class Overwriting(nn.Module):
+    """Changes what its backward pass needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = self.layer(x.flatten(1)).exp()
+        return kept.add_(1)
+
+
+class Unfinished(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        raise KeyError("to be written")
+
+
 class Stumbling(torch.optim.SGD):
     def step(self, closure=None):
         raise AssertionError
@@ -439,14 +461,23 @@ class Rateless(torch.optim.Optimizer):
         (resnet, [(X, Y, Y)], F.cross_entropy, "sgd", "of tensors .*not a tuple of Tensor, Tensor, Tensor"),
         (resnet, [(X.numpy(), Y.numpy())], F.cross_entropy, "sgd", "of tensors .*not a tuple of ndarray, ndarray"),
         (frozen, (X, Y), F.cross_entropy, "sgd", "every parameter is frozen"),
+        (Overwriting, (X, Y), F.cross_entropy, "sgd", r"backward pass failed \(RuntimeError: .*inplace operation"),
+        (
+            resnet,
+            (X, Y),
+            lambda out, y: Unfinished.apply(out).mean(),
+            "sgd",
+            r"backward pass failed \(KeyError: 'to be written'\)\.$",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence_and_the_model_stays(build, batches, loss_fn, optimizer, message: str) -> None:
     model = build()
     before = {n: t.clone() for n, t in model.state_dict().items()}
     random_state = torch.get_rng_state()
-    with pytest.raises(DepthlrError, match=message):
+    with pytest.raises(DepthlrError, match=message) as caught:
         update_energy(model, batches, loss_fn, optimizer)
+    assert "\n" not in str(caught.value)
     assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     assert torch.equal(torch.get_rng_state(), random_state)

@@ -14,7 +14,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batch import LossFn, split
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.record import readouts_of
 from depthlr.trace.run import cannot_run, eager, untouched
 from depthlr.trace.unwrap import is_sharded
@@ -85,7 +85,7 @@ def loss_of(output: Any, target: Any, loss_fn: LossFn) -> Tensor:
         try:
             loss = loss_fn(output, target)
         except Exception as error:
-            raise DepthlrError(f"loss_fn failed on the model's output ({type(error).__name__}: {error}).") from error
+            raise DepthlrError(f"loss_fn failed on the model's output ({kind_and_message(error)}).") from error
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
     if not loss.requires_grad:
@@ -107,8 +107,17 @@ def which_readout(output: Any, loss: Tensor) -> int:
 
 
 def _leads(to: Tensor, moving: Sequence[Tensor]) -> list[bool]:
-    found = torch.autograd.grad(to.abs().sum(), moving, allow_unused=True, retain_graph=True)
-    return [gradient is not None for gradient in found]
+    return [gradient is not None for gradient in _grad(to.abs().sum(), moving, retain_graph=True)]
+
+
+def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
+    """None for what does not move it."""
+    try:
+        return torch.autograd.grad(of, by, allow_unused=True, retain_graph=retain_graph)
+    except Exception as error:
+        raise DepthlrError(
+            f"the loss has no gradient: its backward pass failed ({kind_and_message(error)})."
+        ) from error
 
 
 def gradients_of(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -116,7 +125,7 @@ def gradients_of(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor
     if _has_reentrant_checkpoint(loss):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
-    found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
+    found = _grad(loss, list(moving.values()))
     gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
     if not gradients:  # the loss may still move with inputs that require a gradient
         raise DepthlrError(NOT_MOVED)

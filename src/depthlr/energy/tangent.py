@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.run import Arguments, cannot_run
 
 
@@ -35,9 +35,8 @@ def moved(
             with observer or contextlib.nullcontext():
                 output = functional_call(model, duals, *arguments)
         except NotImplementedError as error:
-            detail = str(error).splitlines()[0]
             raise DepthlrError(
-                f"an operation of the model has no forward-mode derivative in this PyTorch ({detail})."
+                f"an operation of the model has no forward-mode derivative in this PyTorch ({kind_and_message(error)})."
             ) from error
         except DepthlrError:
             raise
