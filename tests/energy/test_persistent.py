@@ -510,6 +510,13 @@ def test_bad_input_gets_one_sentence_and_the_model_stays(build, batches, loss_fn
     assert torch.equal(torch.get_rng_state(), random_state)
 
 
+@pytest.mark.parametrize("seed", [None, 0.5, -1, "0"])
+def test_a_seed_is_a_whole_number(seed) -> None:
+    for measure in (persistent_energy, update_energy):
+        with pytest.raises(DepthlrError, match=f"The seed must be a whole number of at least 0, not {seed!r}"):
+            measure(made(), B, F.cross_entropy, seed=seed)
+
+
 @pytest.mark.parametrize("value", [0.0, math.inf, math.nan])
 def test_no_rate_is_read_where_nothing_moves_or_the_change_overflows(value: float) -> None:
     with pytest.raises(DepthlrError, match=f"persistent energy is {value:g}, .* check the init") as caught:
@@ -567,6 +574,8 @@ def test_over_seeds_too_few_batches_are_shared() -> None:
     ("seeds", "batches", "optimizer", "message"),
     [
         ((), B, "sgd", "seeds is empty"),
+        (3, B, "sgd", r"seeds is 3: name them, such as range\(3\)"),
+        ((0, None), B, "sgd", "A seed must be a whole number"),
         ((0,), B, torch.optim.SGD(nn.Linear(2, 2).parameters()), "bound to one model"),
         ((0,), B[:2], "sgd", "three or more"),
         ((0,), [], "sgd", "batches is empty"),

@@ -320,6 +320,8 @@ def test_a_loader_is_read_once() -> None:
     ("options", "message"),
     [
         ({"sizes": [4]}, "two sizes or more"),
+        ({"sizes": 4}, "sizes is 4: name two sizes or more"),
+        ({"sizes": None}, "sizes is None: name two sizes or more"),
         ({"sizes": [8, 4]}, "from small to large"),
         ({"sizes": [4, 4]}, "each once"),
         ({"sizes": [0, 4]}, "A size must be"),

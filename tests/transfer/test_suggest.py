@@ -322,6 +322,8 @@ def headless() -> nn.Module:
         (lambda: lambda: 3, {}, "gave a int"),
         (lambda: resnet, {"optimizer": torch.optim.SGD(resnet().parameters())}, "bound to one model"),
         (lambda: resnet, {"seeds": 0}, "number of seeds"),
+        (lambda: resnet, {"seed": None}, "The seed must be a whole number .*, not None"),
+        (resnet, {"seed": 1.5}, "The seed must be a whole number .*, not 1.5"),
         (resnet, {"loss_fn": scaled(0.0)}, "gradient is zero"),
         (headless, {}, "readout is zero"),
         (Huge, {"loss_fn": lambda out, y: out.mean()}, "persistent energy is (inf|nan), .* check the init"),

@@ -304,6 +304,8 @@ def headless() -> ResNet:
         (lambda: measured(resnet(2), resnet(3), batches=(X, Y)), "batches holds 1, .* three or more"),
         (lambda: measured(resnet(2), resnet(3), rate=0.0), "rate must be"),
         (lambda: measured(draw(2), draw(3), seeds=0), "number of seeds"),
+        (lambda: measured(resnet(2), resnet(3), seed=None), "The seed must be a whole number"),
+        (lambda: measured(resnet(2), draw(3), seed=None), "The seed must be a whole number"),
         (lambda: measured(draw(2), lambda: "model"), "gave a str"),
         (lambda: measured(resnet(2), resnet(3), optimizer=BOUND), "bound to one model"),
         (lambda: measured(draw(2), draw(3), optimizer=BOUND), "bound to one model"),

@@ -10,6 +10,7 @@ from torch import nn
 
 from depthlr.energy.step import is_factory
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.law.domain import whole
 from depthlr.trace.random_states import random_states_kept
 
 Build = Callable[[], nn.Module]
@@ -19,8 +20,12 @@ EVALUATED = "in eval mode dropout and BatchNorm were measured as in evaluation: 
 
 def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
     """Every model is new, so the optimizer must be a factory or a name."""
+    if not isinstance(seeds, Sequence):
+        raise DepthlrError(f"seeds is {seeds!r}: name them, such as range(3).")
     if not seeds:
         raise DepthlrError("seeds is empty: name at least one.")
+    for seed in seeds:
+        whole(seed, "A seed")
     if not is_factory(optimizer):
         raise DepthlrError(
             "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."

@@ -27,6 +27,7 @@ from depthlr.energy.gradient import (
 from depthlr.energy.step import step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
+from depthlr.law.domain import whole
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.record import CallObserver, Recorder, readouts_of
@@ -60,6 +61,7 @@ def update_energy(
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     check_units(units)
+    whole(seed, "The seed")
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device

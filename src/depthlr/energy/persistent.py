@@ -92,6 +92,7 @@ def persistent_energy(
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     _check_typical(optimizer, parameters)
+    whole(seed, "The seed")
     device = next(iter(parameters.values())).device
     *learnt, seen = checked_batches(batches, limit, seed)
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums

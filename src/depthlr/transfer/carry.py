@@ -104,6 +104,7 @@ def transfer_rate(
     rate = positive(rate, "The rate")
     rule = rule or ("law" if batches is None else "measured")
     if rule in MEASURING:
+        whole(seed, "The seed")
         places = [_place(place, rule) for place in (source, target)]
         if any(not isinstance(place, Energies) for place in places):
             _check_measuring(rule, batches, loss_fn, optimizer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
@@ -89,6 +89,8 @@ def check_transfer(
 
 
 def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(sizes, Iterable):
+        raise DepthlrError(f"sizes is {sizes!r}: name two sizes or more, such as [2, 4, 8].")
     found = tuple(whole(size, "A size", least=1) for size in sizes)
     if len(found) < 2:
         raise DepthlrError(f"sizes is {list(found)}: a rate is carried between two sizes or more, such as [2, 4, 8].")

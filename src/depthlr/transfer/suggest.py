@@ -120,6 +120,7 @@ def suggest_rate(
     if schedule not in SCHEDULE_NOTES:
         known = " or ".join(SCHEDULE_NOTES)
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
+    whole(seed, "The seed")
     if isinstance(model, nn.Module):
         return _suggested([_measured(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
     count = whole(seeds, "The number of seeds", least=1)
