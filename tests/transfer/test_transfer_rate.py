@@ -264,6 +264,18 @@ def test_rules_over_residual_updates_count_those_alone() -> None:
     assert carried.factor == pytest.approx(2**-0.5)
 
 
+def test_the_law_counts_what_functions_build_on_an_example_or_a_batch() -> None:
+    here, there = resnet(2), resnet(6)
+    expected = transfer_rate(0.1, here, there, X)
+    state = torch.get_rng_state()
+    read = iter(BATCHES)
+    assert transfer_rate(0.1, draw(2), draw(6), X) == expected
+    assert transfer_rate(0.1, draw(2), there, rule="law", batches=read, loss_fn=F.cross_entropy) == expected
+    assert next(read) is BATCHES[1]
+    assert transfer_rate(0.1, here, draw(6), rule="law", batches=BATCHES[0]) == expected
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 BOUND = torch.optim.SGD(nn.Linear(2, 2).parameters())
 ENERGY = update_energy(resnet(2), (X, Y), F.cross_entropy)
 
@@ -289,7 +301,9 @@ def headless() -> ResNet:
         ),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),
-        (lambda: transfer_rate(0.1, draw(2), draw(3), X), "pass batches= and loss_fn=, or the model"),
+        (lambda: transfer_rate(0.1, draw(2), 6), "needs an example"),
+        (lambda: transfer_rate(0.1, draw(2), lambda: "model", X), "gave a str"),
+        (lambda: transfer_rate(0.1, nn.ReLU(), 6, rule="law", batches=BATCHES), "no parameters"),
         (lambda: transfer_rate(0.1, 4, 6, rule="completep"), "prescribes nothing"),
         (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "choose one of measured, am-mup, copy, law, "),
         (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "'measured' measures and needs two models, not ints"),

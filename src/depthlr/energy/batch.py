@@ -13,7 +13,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
-from depthlr.trace.run import Arguments, arguments_of
+from depthlr.trace.run import Arguments, arguments_of, check_runnable
 
 LossFn = Callable[[Any, Any], Tensor]
 READING = 10**9  # far from the seeds of weights and dropout, or inputs that are drawn while read would resemble them
@@ -96,5 +96,6 @@ def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
 
 def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
     """The effective depth of a model, as this batch goes through it."""
+    check_runnable(model)
     (positional, named), _ = split(batch, next(model.parameters()).device)
     return effective_depth(model, named or positional, units=units)

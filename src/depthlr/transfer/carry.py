@@ -97,14 +97,15 @@ def transfer_rate(
 
     With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`). Pass
     functions that build them, and the mean over `seeds` initialisations counts, not one draw: as far as these scatter,
-    the law is leant on, and a note says so where that is much. Else the law carries the rate, and models need an
-    `example` to be counted (`units`: as in `effective_depth`). `rule="am-mup"` compares mean update energies
-    (`aggregate`: of which mean), also energies that were measured before; the other rules are in `depthlr.law.RULES`.
+    the law is leant on, and a note says so where that is much. Else the law carries the rate, and models, or what
+    functions build, are counted on the `example` or the first of `batches` (`units`: as in `effective_depth`).
+    `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that were measured before;
+    the other rules are in `depthlr.law.RULES`.
     """
     rate = positive(rate, "The rate")
+    whole(seed, "The seed")
     rule = rule or ("law" if batches is None else "measured")
     if rule in MEASURING:
-        whole(seed, "The seed")
         places = [_place(place, rule) for place in (source, target)]
         if any(not isinstance(place, Energies) for place in places):
             _check_measuring(rule, batches, loss_fn, optimizer)
@@ -121,7 +122,8 @@ def transfer_rate(
     if rule not in RULES:
         raise DepthlrError(f"There is no rule {rule!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
     chosen = rule_named(rule)
-    here, there = _depth(source, example, units), _depth(target, example, units)
+    batch = batches_of(batches, 1, 1, seed)[0] if example is None and batches is not None else None
+    here, there = (_depth(place, example, batch, units) for place in (source, target))
     alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
     kind: Family = "sgd" if alike else family or family_of(optimizer)
     if chosen.counts_paths:
@@ -153,20 +155,28 @@ def family_of(optimizer: Any) -> Family:
     raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
 
 
-def _depth(place: Place, example: Any, units: Units) -> Depth:
+def _depth(place: Place, example: Any, batch: Any, units: Units) -> Depth:
     if isinstance(place, Depth):
         return place
     if isinstance(place, nn.Module):
-        if example is None:
-            raise DepthlrError("counting a model's depth needs an example input: pass example=.")
-        return effective_depth(place, example, units=units)
+        return _counted(place, example, batch, units)
     if isinstance(place, Energy | EnergyOverSeeds):
         return Depth(len(place.units), len(place.units))
     if callable(place):
-        raise DepthlrError("a function that builds a model is measured: pass batches= and loss_fn=, or the model.")
+        with random_states_kept():
+            model = built(place)
+        return _counted(model, example, batch, units)
     if isinstance(place, bool) or not isinstance(place, Real) or not float(place) > 0:
         raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
     return Depth(place, place)  # fractional depths are fine for arithmetic
+
+
+def _counted(model: nn.Module, example: Any, batch: Any, units: Units) -> Depth:
+    if example is not None:
+        return effective_depth(model, example, units=units)
+    if batch is None:
+        raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
+    return depth_on(model, batch, units)
 
 
 def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
