@@ -335,6 +335,8 @@ def headless() -> nn.Module:
         (lambda: resnet, {"optimizer": lambda p: torch.optim.SGD(p, learning_rate=1)}, r"not be made .*\(TypeError"),
         (resnet, {"optimizer": torch.optim.SparseAdam}, "SparseAdam cannot take a step .*dense gradients"),
         (resnet, {"optimizer": lambda p: torch.optim.SGD(p, momentum=1.0)}, "never settles"),
+        (resnet, {"optimizer": lambda p: torch.optim.SGD(p, maximize=True)}, "leave out maximize"),
+        (lambda: resnet, {"optimizer": lambda p: torch.optim.Adam(p, maximize=True)}, "leave out maximize"),
     ],
 )
 def test_what_gives_no_rate_gets_one_sentence(model, options: dict, message: str) -> None:

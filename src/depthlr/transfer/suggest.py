@@ -147,6 +147,11 @@ def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: 
     optimizers = optimizers_of(optimizer, list(model.parameters()))
     if any(map(has_stepped, optimizers)):
         raise DepthlrError("the optimizer has taken steps already, and a suggestion is for the first: pass a new one.")
+    if any(group.get("maximize") for one in optimizers for group in one.param_groups):
+        raise DepthlrError(
+            "the optimizer maximizes, and a suggestion is for a loss that falls: turn the loss's sign and leave out "
+            "maximize."
+        )
     energy = persistent_energy(model, batches, loss_fn, optimizer, seed=seed)
     fall = promised_fall(model, batches[0], loss_fn, optimizer, seed=seed)
     return _Measured(energy, fall, optimizers, model.training)
