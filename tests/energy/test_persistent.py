@@ -524,9 +524,9 @@ def test_no_rate_is_read_where_nothing_moves_or_the_change_overflows(value: floa
     assert "\n" not in str(caught.value)
 
 
-def test_a_last_batch_that_is_not_finite_gives_no_rate() -> None:
-    with pytest.raises(DepthlrError, match="persistent energy is nan"):
-        _ = persistent_energy(made(), [*B, *NAN], F.cross_entropy).rate
+def test_a_last_batch_that_is_not_finite_is_named() -> None:
+    with pytest.raises(DepthlrError, match=r"readout's mean square is nan on the last batch, .* check the data"):
+        persistent_energy(made(), [*B, *NAN], F.cross_entropy)
 
 
 # -- over initialisations -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ either (Eq. 4) has all. Relative to <z^2>, since a readout that starts ten times
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
@@ -117,6 +118,11 @@ def persistent_energy(
     size, product, *own = (
         float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
     )
+    if not math.isfinite(size):
+        raise DepthlrError(
+            f"the readout's mean square is {size} on the last batch, on which the step is seen: check the data and the "
+            "init."
+        )
     if size == 0:
         raise DepthlrError(
             "the readout is zero on this batch (a head that starts at zero?): the first step moves the head alone and "
