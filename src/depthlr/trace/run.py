@@ -23,6 +23,7 @@ from depthlr.trace.record import Recorder
 from depthlr.trace.unwrap import is_sharded, unwrap
 
 SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
+AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -97,10 +98,11 @@ def _is_small(model: nn.Module, arguments: Arguments) -> bool:
 
 def cannot_run(error: Exception) -> DepthlrError:
     """The one sentence for a model that failed on its example."""
-    return DepthlrError(
-        f"the model could not run on the example ({kind_and_message(error)}); pass one that model(*example) or "
-        "model(**example) accepts."
-    )
+    if any(map(torch.is_autocast_enabled, AUTOCAST_DEVICES)):
+        remedy = "torch.autocast is on, and may have mixed its types: try outside of it."
+    else:
+        remedy = "pass one that model(*example) or model(**example) accepts."
+    return DepthlrError(f"the model could not run on the example ({kind_and_message(error)}); {remedy}")
 
 
 def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
