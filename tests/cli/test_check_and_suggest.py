@@ -72,6 +72,14 @@ def test_a_failed_check_is_exit_code_one_and_a_caution_is_not(run) -> None:
     assert (code, found["verdict"], found["sizes"][1]["uncertainty"]) == (0, "caution", None)
 
 
+def test_what_is_advised_can_be_done_from_the_command_line(run) -> None:
+    _, _, err = run("suggest", "mlp?layers=16&width=8&inputs=64", "--data", "digits", "--seeds", "3")
+    assert "take more seeds." in err
+    _, out, err = run("check", "mlp?layers=2&inputs=64", "--vary", "width", "--sizes", "8,32", "--data", "digits")
+    assert "use the rule 'measured'" in out + err
+    assert "from Python, units= counts" in out + err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

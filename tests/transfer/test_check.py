@@ -94,7 +94,7 @@ def test_models_that_are_alike_under_every_seed_say_nothing_of_scatter() -> None
     batches = list(ALL) * 2  # enough for every seed to have its own, so that their energies differ
     found = check_transfer(lambda size: made[size], (4, 16), batches, F.cross_entropy, "adam", seeds=2, limit=3)
     assert math.isinf(found.sizes[-1].uncertainty)
-    assert "let build(size) draw anew" in str(found)
+    assert "let the builder draw anew" in str(found)
 
 
 def measured(plain, *energies: tuple[float, float]) -> Measured:

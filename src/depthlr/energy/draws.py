@@ -14,7 +14,7 @@ from depthlr.law.domain import whole
 from depthlr.trace.random_states import random_states_kept
 
 Build = Callable[[], nn.Module]
-ALIKE = "a function gives the same model every time: let it draw its weights anew, or pass the model."
+ALIKE = "a builder gives the same model every time, so nothing is known of its scatter: let it draw its weights anew."
 EVALUATED = "in eval mode dropout and BatchNorm were measured as in evaluation: call train() first."
 
 

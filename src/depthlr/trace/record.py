@@ -178,7 +178,7 @@ class Recorder(TorchFunctionMode):
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
-                "counted; pass units= with the classes or the number of units to count it your way."
+                "counted; from Python, units= counts it your way, by classes or as a number of units."
             )
         arguments = list(tensors_in(args))
         if kwargs:

@@ -20,7 +20,7 @@ def _concatenation(graph: Graph, far: Distances) -> str | None:
         if node.name in ops.CONCATENATIONS and len({far.units[i] for i in node.inputs}) > 1:
             return (
                 f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
-                "layers it skips, so the count is low; pass units= to count your own blocks."
+                "layers it skips, so the count is low; from Python, units= counts your own blocks."
             )
         index = far.back[index]
     return None
@@ -33,7 +33,7 @@ def _long_skip(graph: Graph, far: Distances) -> str | None:
     where = graph.path(far.skipped.index(skipped)) or "the top level"
     return (
         f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "
-        "pass units= to count what it skips."
+        "from Python, units= counts what it skips."
     )
 
 

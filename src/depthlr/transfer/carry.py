@@ -45,7 +45,7 @@ AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
-NOISY = "the batches agree on hardly anything, so the measured rate is a guess: pass more or larger ones."
+NOISY = "the batches agree on hardly anything, so the measured rate is a guess: take more or larger ones."
 MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
 Energies = Energy | EnergyOverSeeds
@@ -184,7 +184,7 @@ def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
     if here.width and there.width and here.width != there.width:
         notes.append(
             f"widths differ ({here.width} and {there.width}): the rules know depth alone, and the best rate also falls "
-            "with width; use rule='measured' or models of one width."
+            "with width; use the rule 'measured' or models of one width."
         )
     return tuple(notes)
 
@@ -246,7 +246,7 @@ def _measured(
         notes.append(
             "initialisations scatter, as those of narrow models and deep plain stacks do: the measured change is known "
             f"to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of what is "
-            "carried; pass more seeds= or a wider model."
+            "carried; take more seeds or a wider model."
         )
     moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
     return CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
@@ -270,7 +270,9 @@ def _am_mup(
         for place in places
     )
     if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
-        raise DepthlrError("the step moves no unit before the head in one of the models: initialise them, by init_.")
+        raise DepthlrError(
+            "the step moves no unit before the head in one of the models: initialise them as depthlr does (init_)."
+        )
     # rate'^2 S'(1) = rate^2 S(1).
     factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
     return CarriedRate(rate * factor, "am-mup", len(here.units), len(there.units), factor, AM_MUP)

@@ -38,16 +38,19 @@ def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
     yield from _exponent(fit)
     noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]
     if noisy:
-        text = f"the batches agree on hardly anything at size {noisy[0]}, so its rate is a guess: pass more of them."
+        text = f"batches agree on hardly anything at size {noisy[0]}, so its rate is a guess: take more or larger ones."
         yield Verdict.caution, text
     for flag in dict.fromkeys(flag for row in rows for flag in row.depth.flags):
         yield Verdict.caution, flag
     widths = [row.depth.width for row in rows if row.depth.width]
     if len(set(widths)) > 1:
-        text = f"widths go from {min(widths)} to {max(widths)}, and the law knows depth alone: use rule='measured'."
+        text = f"widths go from {min(widths)} to {max(widths)}, and the law knows depth alone: use the rule 'measured'."
         yield Verdict.caution, text
     if fit is None:
-        text = f"effective depth is {rows[0].depth.total} at every size, so the law has nothing to say: pass units=."
+        text = (
+            f"effective depth is {rows[0].depth.total} at every size, so the law has nothing to say; from Python, "
+            "units= counts your own blocks."
+        )
         yield Verdict.caution, text
     yield from errors(rows)
 
@@ -60,7 +63,7 @@ def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
         squares = _squares(worst.energies.energies[0])
         text = (
             f"units {'explode' if squares[-1] > squares[0] else 'vanish'} at size {worst.size}: their mean squares "
-            f"differ by a factor of {spans[worst.size]:.2g}; initialise by init_, or add norms."
+            f"differ by a factor of {spans[worst.size]:.2g}; initialise as depthlr does (init_), or add norms."
         )
         yield Verdict.fail, text
 
@@ -101,7 +104,9 @@ def errors(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
     worst = max(rows[1:], key=lambda row: abs(row.law_error) - row.uncertainty)
     least = abs(worst.law_error) - worst.uncertainty
     if least > CLOSE_DECADES:
-        better = "copying the rate is closer" if abs(worst.copy_error) < abs(worst.law_error) else "use rule='measured'"
+        better = (
+            "copying the rate is closer" if abs(worst.copy_error) < abs(worst.law_error) else "use the rule 'measured'"
+        )
         text = (
             f"the law's rate for size {worst.size} is {abs(worst.law_error):.2f} ± {worst.uncertainty:.2f} decades "
             f"{'above' if worst.law_error > 0 else 'below'} the measured one: {better}."
@@ -111,7 +116,7 @@ def errors(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
     loosest = max(rows[1:], key=lambda row: abs(row.law_error) + row.uncertainty)
     farthest = max(rows[1:], key=lambda row: abs(row.law_error))
     if math.isinf(loosest.uncertainty):
-        text = "how far measured rates scatter is not known: give three seeds, and let build(size) draw anew."
+        text = "how far measured rates scatter is not known: give three seeds, and let the builder draw anew."
         yield Verdict.caution, text
     elif abs(loosest.law_error) + loosest.uncertainty > FAR_DECADES:
         text = (
@@ -122,6 +127,6 @@ def errors(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
     elif abs(farthest.law_error) > CLOSE_DECADES:
         text = (
             f"the law's error at size {farthest.size} is {farthest.law_error:+.2f} ± {farthest.uncertainty:.2f} "
-            f"decades, more than {CLOSE_DECADES:g} but not surely: add seeds, or use rule='measured'."
+            f"decades, more than {CLOSE_DECADES:g} but not surely: add seeds, or use the rule 'measured'."
         )
         yield Verdict.caution, text

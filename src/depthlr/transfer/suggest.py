@@ -71,7 +71,7 @@ SCHEDULE_NOTES = {
     "tasks, initialised by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
 SCATTERED = (
-    "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): pass more seeds=."
+    "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
 )
 
 
@@ -233,7 +233,7 @@ def _notes(
         notes.append(strange)
     if rate_over_draws(found).noisy:
         notes.append(
-            f"the {found[0].batches} batches agree on hardly anything, so the rate is a guess: pass more of them."
+            f"{found[0].batches} batches agree on hardly anything, so the rate is a guess: take more or larger ones."
         )
     gain = max(gains, default=1.0)
     if gain > 1:
