@@ -15,7 +15,13 @@ from tests.reference import dense_persistent_energy
 from torch import Tensor, nn
 
 from depthlr.data.batch import digits_batches
-from depthlr.energy import PersistentEnergy, persistent_energy, persistent_energy_over_seeds, update_energy
+from depthlr.energy import (
+    PersistentEnergy,
+    persistent_energy,
+    persistent_energy_over_seeds,
+    update_energy,
+    update_energy_over_seeds,
+)
 from depthlr.energy.persistent import LEARNT_FROM, LEAST_SHARE
 from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
@@ -512,9 +518,13 @@ def test_bad_input_gets_one_sentence_and_the_model_stays(build, batches, loss_fn
 
 @pytest.mark.parametrize("seed", [None, 0.5, -1, "0"])
 def test_a_seed_is_a_whole_number(seed) -> None:
+    message = f"The seed must be a whole number of at least 0, not {seed!r}"
     for measure in (persistent_energy, update_energy):
-        with pytest.raises(DepthlrError, match=f"The seed must be a whole number of at least 0, not {seed!r}"):
+        with pytest.raises(DepthlrError, match=message):
             measure(made(), B, F.cross_entropy, seed=seed)
+    for over_seeds in (persistent_energy_over_seeds, update_energy_over_seeds):
+        with pytest.raises(DepthlrError, match=message):
+            over_seeds(made, range(2), B, F.cross_entropy, seed=seed)
 
 
 @pytest.mark.parametrize("value", [0.0, math.inf, math.nan])

@@ -223,6 +223,7 @@ def persistent_energy_over_seeds(
     measured; else they share what `persistent_energy` would use.
     """
     check_draws(seeds, optimizer)
+    whole(seed, "The seed")
     given = shares(batches, len(seeds), limit, seed)
     (found,) = persistent_energies([draws(build, seeds)], given.each, loss_fn, optimizer, seed=seed)
     return found
