@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -127,7 +127,10 @@ def suggest_rate(
     names = range(seed, seed + count)
     check_draws(names, optimizer)
     given = shares(batches, count, limit, seed).each
-    found = [_measured(one, next(given), loss_fn, optimizer, seed) for one in draws(model, names)]
+    found: list[_Measured] = []
+    for one in draws(model, names):
+        measured = _measured(one, next(given), loss_fn, optimizer, seed)
+        found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
     return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
 
 
@@ -137,7 +140,7 @@ class _Measured:
 
     energy: PersistentEnergy
     fall: float
-    optimizers: list[Optimizer]
+    optimizers: list[Optimizer]  # of the first initialisation alone
     training: bool
 
 
