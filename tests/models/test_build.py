@@ -48,6 +48,17 @@ def test_building_twice_gives_the_same_example_and_touches_no_global_seed():
     assert first.std() > 0
 
 
+def test_a_builder_that_reads_values_is_built_for_real(tmp_path, monkeypatch):
+    """As stochastic depth's schedule does; the meta device has shapes alone."""
+    source = "import torch\nfrom torch import nn\n"
+    source += "def net(blocks=3):\n    drops = [x.item() for x in torch.linspace(0, 0.1, blocks)]\n"
+    source += "    return nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.Dropout(p)) for p in drops])\n"
+    (tmp_path / "reading_values.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    model, (example,) = build("reading_values:net?blocks=2", input="4", meta=True)
+    assert [p.device.type for p in (*model.parameters(), example)] == ["cpu"] * 5
+
+
 def test_meta_builds_allocate_nothing():
     for text in ("vit?width=49152&heads=6", "hf/llama"):  # hundreds of gigabytes, and tens
         model, example = build(text, meta=True)

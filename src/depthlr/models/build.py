@@ -20,7 +20,7 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
     """The model, freshly initialised by torch, and an example input with a batch of 2.
 
     `input` such as `3x32x32` or `ids:128:50257` replaces the example; a zoo model is also built to fit it. With
-    `meta=True` nothing is allocated: parameters and example live on the meta device.
+    `meta=True` nothing is allocated: parameters and example live on the meta device, unless building reads values.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     shape = None if input is None else parse_input(input)
@@ -29,6 +29,8 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
     except DepthlrError:
         raise
     except Exception as error:  # builders are other people's code: timm, transformers, the user's own
+        if meta:  # it may read values, such as those of torch.linspace(0, p, blocks), which the meta device has not
+            return build(spec, input=input)
         raise DepthlrError(f"{spec} could not be built ({kind_and_message(error)}).") from error
 
 
