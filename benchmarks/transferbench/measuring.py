@@ -19,7 +19,8 @@ from benchmarks.transferbench.probe import Probe, now
 from benchmarks.transferbench.range_tests import RANGE_TESTS, STEPS
 from benchmarks.transferbench.task import Task
 
-from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
+from depthlr.energy.persistent import persistent_energy
+from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.provenance import device, provenance

@@ -21,7 +21,8 @@ from benchmarks.transferbench.table import comparison
 from tests.transferbench.tiny import tiny_task
 from typer.testing import CliRunner
 
-from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
+from depthlr.energy.persistent import persistent_energy
+from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.transfer.suggest import suggest_rate

@@ -15,7 +15,7 @@ from depthlr.cli.output import print_note
 from depthlr.data.batch import digits_batches
 from depthlr.data.digits import digit_set
 from depthlr.data.random_batches import random_batches
-from depthlr.energy.persistent import LEARNT_FROM
+from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build

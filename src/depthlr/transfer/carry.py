@@ -17,14 +17,10 @@ from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
 from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_anew
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
-from depthlr.energy.persistent import (
-    SEEDS,
-    Shares,
-    persistent_energies,
-    shares,
-)
+from depthlr.energy.persistent import SEEDS, persistent_energies
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.energy.shares import Shares, shares
 from depthlr.energy.step import is_factory, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import carried as finite_rate

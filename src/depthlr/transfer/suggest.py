@@ -15,14 +15,9 @@ from depthlr.energy.batch import LossFn
 from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
 from depthlr.energy.draws import ALIKE, EVALUATED, Build, check_draws, draws, draws_anew
 from depthlr.energy.fall import promised_fall
-from depthlr.energy.persistent import (
-    SEEDS,
-    PersistentEnergy,
-    checked_batches,
-    persistent_energy,
-    shares,
-)
+from depthlr.energy.persistent import SEEDS, PersistentEnergy, persistent_energy
 from depthlr.energy.readout_size import strange_size
+from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole

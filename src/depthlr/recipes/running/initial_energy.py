@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from depthlr.data.examples import Examples
 from depthlr.energy.drawn_rate import DrawnRate, rate_over_draws
 from depthlr.energy.measure import update_energy
-from depthlr.energy.persistent import LEARNT_FROM, persistent_energy
+from depthlr.energy.persistent import persistent_energy
 from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.energy.shares import LEARNT_FROM
 from depthlr.study.description import Study
 from depthlr.study.task import epoch_steps, task_at
 
