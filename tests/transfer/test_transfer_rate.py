@@ -1,5 +1,6 @@
 """Carrying a rate between depths and models."""
 
+import math
 import re
 import warnings
 
@@ -16,7 +17,8 @@ from depthlr.energy.draws import EVALUATED
 from depthlr.law import RULES
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.carry import SEEDS
-from depthlr.transfer.measured_change import measured_change
+from depthlr.transfer.measured_change import MeasuredChange, measured_change
+from depthlr.transfer.missed import FARTHEST, LAW, MEASURED, ONE_DRAW, measured_within
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 64, 5, seed=0)
 X, Y = BATCHES[0]
@@ -332,5 +334,34 @@ def test_bad_input_gets_one_sentence(call, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_an_interval_grows_with_the_doublings_of_depth() -> None:
+    near, far = transfer_rate(0.1, 4, 8), transfer_rate(0.1, 4, 16)
+    assert near.low * near.high == pytest.approx(near.rate**2)
+    assert math.log10(near.high / near.rate) == pytest.approx(LAW.decades)
+    assert math.log10(far.high / far.rate) == pytest.approx(2 * LAW.decades)
+    back = transfer_rate(0.1, 16, 4)
+    assert back.high / back.rate == pytest.approx(far.high / far.rate)
+    same = transfer_rate(0.1, 7, 7)
+    assert (same.low, same.high) == (same.rate, same.rate)
+
+
+def test_there_is_no_interval_where_nobody_has_compared() -> None:
+    assert transfer_rate(0.1, 4, 8, rule="jelassi").low is None
+    assert transfer_rate(0.1, 4, 4 * 2**FARTHEST).low is not None
+    assert transfer_rate(0.1, 4, 4 * 2**FARTHEST + 1).low is None
+    with pytest.warns(UserWarning, match="widths differ"):
+        assert transfer_rate(0.1, resnet(2), resnet(5, width=12), X).low is None
+    assert measured(resnet(2), resnet(5)).low is not None
+    assert measured(resnet(2).eval(), resnet(5)).low is None
+
+
+def test_a_measured_rates_interval_is_wider_from_one_draw_and_where_draws_scatter() -> None:
+    usual = MeasuredChange(-0.5, 0.05, 0.2)
+    assert measured_within(usual, 4, 8) == pytest.approx(MEASURED.decades)
+    assert measured_within(usual, 4, 16) == pytest.approx(2**0.5 * MEASURED.decades)
+    assert measured_within(MeasuredChange(-0.5, None, 0.0), 4, 8) == pytest.approx(ONE_DRAW.decades)
+    assert measured_within(MeasuredChange(-0.5, 0.4, 0.5), 4, 8) == pytest.approx(1.28 * 0.5 * 0.4)
+
+
 def test_it_prints_its_rule() -> None:
-    assert str(transfer_rate(2.462e-3, 26, 14)) == "0.00623 (law: depth 26 -> 14, x 2.53)"
+    assert str(transfer_rate(2.462e-3, 26, 14)) == "0.00623 (law: depth 26 -> 14, x 2.53, 80% 0.00365 to 0.0106)"

@@ -21,6 +21,7 @@ from depthlr.energy.drawn_rate import DRAW_SCATTER
 from depthlr.energy.readout_size import SEEN
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
 from depthlr.transfer.findings import Verdict
+from depthlr.transfer.missed import LAW, MEASURED, ONE_DRAW, doublings
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
 
 RESULTS = Path(__file__).parents[2] / "results" / "transferbench"
@@ -355,6 +356,30 @@ def test_the_laws_spread_and_the_draws_scatter_are_those_of_the_committed_tables
 def test_the_readouts_sizes_that_were_seen_are_those_of_the_committed_tables():
     found = [d.found.mean_square for task in designed() for one in task.measured.values() for d in one.persistent]
     assert (min(found), max(found)) == pytest.approx(SEEN, rel=0.01)
+
+
+def missed(tasks, name):
+    """Doublings of depth and error of every transfer upwards."""
+    found = []
+    for task in tasks:
+        for one in task.each_draw() if RULES[name].each_draw else [task]:
+            for pair in carried(RULES[name], one):
+                if pair.source < pair.target:
+                    ends = (one.measured[size].depth for size in (pair.source, pair.target))
+                    found.append((doublings(*ends), abs(pair.error)))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "held"),
+    [("law", LAW, 0.80), ("measured", MEASURED, 0.81), ("measured, one draw", ONE_DRAW, 0.84)],
+)
+def test_what_carried_rates_missed_by_is_that_of_the_committed_tables_and_holds_on_the_test_tasks(name, stated, held):
+    apart, errors = missed(designed(), name)
+    assert 0 <= stated.decades - np.quantile(errors / apart**stated.power, COVERAGE) < 0.006  # rounded up
+    assert max(apart) == pytest.approx(2.7, abs=0.05)
+    apart, errors = missed(judged(), name)
+    assert np.mean(errors <= stated.decades * apart**stated.power) == pytest.approx(held, abs=0.01)
 
 
 def test_a_suggestion_without_a_fall_is_read_from_the_energy_as_in_the_library():

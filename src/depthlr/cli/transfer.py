@@ -51,6 +51,8 @@ def transfer(
         f"{carried.rule}: depth {carried.source_depth:g} -> {carried.target_depth:g}, "
         f"{rate_text(rate)} x {carried.factor:.3g}"
     )
+    if carried.low is not None and carried.high is not None:
+        print_note(f"{carried.coverage:.0%} interval {rate_text(carried.low)} to {rate_text(carried.high)}")
     print_note(f"assumes: {carried.assumes}")
     for note in carried.notes:
         print_note(f"note: {note}")

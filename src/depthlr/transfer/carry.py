@@ -31,6 +31,7 @@ from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
 from depthlr.transfer.measured_change import measured_change
+from depthlr.transfer.missed import COVERAGE, FARTHEST, LAW, doublings, measured_within
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
@@ -59,18 +60,25 @@ class CarriedRate:
     factor: float  # rate at the target / rate at the source
     assumes: str
     notes: tuple[str, ...] = ()
+    low: float | None = None  # an interval that should hold the best rate `coverage` of the time, where it was compared
+    high: float | None = None
+    coverage: float = COVERAGE
 
     def __float__(self) -> float:
         return self.rate
 
     def _repr_html_(self) -> str:
-        rows = [(self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}")]
-        columns = ("rule", "from depth", "to depth", "factor")
+        rows = [(self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())]
+        columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval")
         return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes))
 
     def __str__(self) -> str:
         way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
-        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g})", *self.notes])
+        held = "" if self.low is None else f", {self.coverage:.0%} {self._interval()}"
+        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held})", *self.notes])
+
+    def _interval(self) -> str:
+        return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
 
 
 def transfer_rate(
@@ -137,7 +145,9 @@ def transfer_rate(
     notes = _notes(here, there)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    return CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
+    carried = CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
+    # Where the law is outside its scope, or another rule carries, nobody has compared.
+    return _with_interval(carried, LAW.within(here.total, there.total)) if rule == "law" and not notes else carried
 
 
 def family_of(optimizer: Any) -> Family:
@@ -237,6 +247,7 @@ def _measured(
     change = measured_change(here, there, source, target, one_width=depths[0].widths == depths[1].widths)
     if here.noisy or there.noisy:
         notes.append(NOISY)
+    compared = not set(notes) - {ALIKE}  # with tuned rates: guesses and models in eval mode were not
     error = change.standard_error
     if error is not None and (error > UNSURE or change.law_share > MUCH):
         notes.append(
@@ -245,7 +256,14 @@ def _measured(
             "carried; take more seeds or a wider model."
         )
     moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
-    return CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
+    carried = CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
+    return _with_interval(carried, measured_within(change, source, target)) if compared else carried
+
+
+def _with_interval(carried: CarriedRate, decades: float) -> CarriedRate:
+    if doublings(carried.source_depth, carried.target_depth) > FARTHEST:
+        return carried
+    return replace(carried, low=carried.rate / 10**decades, high=carried.rate * 10**decades)
 
 
 def _am_mup(

@@ -24,10 +24,9 @@ from depthlr.law.domain import whole
 from depthlr.law.html import html_table
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
+from depthlr.transfer.missed import COVERAGE, NORMAL_QUANTILE
 
-COVERAGE = 0.8
 FLOAT_DECADES = 300  # a float holds 308
-NORMAL_QUANTILE = 1.28  # of a normal variable `COVERAGE` lies within so many standard deviations
 
 
 @dataclass(frozen=True)
