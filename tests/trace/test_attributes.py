@@ -90,6 +90,16 @@ def test_hooks_are_removed_by_the_handles_that_were_given_out(call) -> None:
     assert not calls
 
 
+def test_tensors_that_cannot_be_written_into_are_let_alone() -> None:
+    model = nn.Linear(4, 4)
+    model.expanded = torch.zeros(1).expand(3)
+    with torch.inference_mode():
+        model.table = torch.ones(2)
+    with attributes_kept(model):
+        model(EXAMPLE)
+    assert (model.expanded.tolist(), model.table.tolist()) == ([0, 0, 0], [1, 1])
+
+
 def test_containers_of_a_kind_of_their_own_are_let_alone() -> None:
     class Frozen(OrderedDict):
         def update(self, *_: object) -> None:

@@ -26,7 +26,8 @@ def attributes_kept(model: nn.Module) -> Iterator[None]:
     contents: Contents = {}
     for _, own in attributes:
         _remember(own.values(), contents)
-    values = [(tensor, tensor.detach().clone()) for module, own in attributes for tensor in _written(module, own)]
+    values = [(tensor, tensor.detach().clone()) for module, _ in attributes for tensor in _written(module)]
+    others = [(t, t._version, t.detach().clone()) for _, own in attributes for t in _writable(own.values())]
     states = [(v, v.get_state()) for _, own in attributes for v in own.values() if isinstance(v, torch.Generator)]
     try:
         yield
@@ -39,17 +40,26 @@ def attributes_kept(model: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for tensor, value in values:
                 tensor.copy_(value)
+            for tensor, version, value in others:
+                if tensor._version != version:
+                    tensor.copy_(value)
         for generator, state in states:
             generator.set_state(state)
 
 
-def _written(module: nn.Module, own: dict[str, Any]) -> Iterator[Tensor]:
-    """Tensors that a forward pass may write into: buffers, others it keeps, an embedding's weights under `max_norm`."""
+def _written(module: nn.Module) -> Iterator[Tensor]:
+    """Tensors that a forward pass is known to write into: buffers, an embedding's weights under `max_norm`."""
     shortened = module._parameters.values() if getattr(module, "max_norm", None) is not None else ()
-    kept = (value for value in own.values() if isinstance(value, Tensor) and not value.requires_grad)
-    for tensor in (*module._buffers.values(), *shortened, *kept):
+    for tensor in (*module._buffers.values(), *shortened):
         if tensor is not None and not tensor.is_meta:
             yield tensor
+
+
+def _writable(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Other tensors, which count what is written into them: views of one number, and most others, never are."""
+    for value in values:
+        if isinstance(value, Tensor) and not (value.requires_grad or value.is_meta or value.is_inference()):
+            yield value
 
 
 def _remember(values: Iterable[Any], contents: Contents) -> None:
