@@ -195,11 +195,15 @@ def test_the_page_says_how_the_stated_interval_held():
     assert np.median(errors["warmup-cosine"]) == pytest.approx(0.49, abs=5e-3)
 
 
+def guessing(task):
+    """The loss of equal chances."""
+    return math.log(100 if "cifar100" in task.name else 65 if "text" in task.name else 10)
+
+
 def falls(task):
     """How far below guessing the middle seed's least loss lies, by size, as a share."""
-    classes = 100 if "cifar100" in task.name else 65 if "text" in task.name else 10
     least = {size: median(min(one.losses) for one in task.oracle.curves[size].values()) for size in task.sizes}
-    return {size: 1 - loss / math.log(classes) for size, loss in least.items()}
+    return {size: 1 - loss / guessing(task) for size, loss in least.items()}
 
 
 def figures(tasks, name):
@@ -273,10 +277,9 @@ def test_the_page_says_what_share_of_the_learning_is_missed():
     for name, middle, most in (("measured", 0.02, 0.43), ("law", 0.05, 0.42), ("copy", 0.18, 0.94)):
         missed = []
         for task in judged():
-            guessing = math.log(100 if "cifar100" in task.name else 65 if "text" in task.name else 10)
             for pair in carried(RULES[name], task):
                 best = np.mean([min(one.losses) for one in task.oracle.curves[pair.target].values()])
-                missed.append(pair.regret * best / max(guessing - best, 1e-9))
+                missed.append(pair.regret * best / max(guessing(task) - best, 1e-9))
         assert (np.median(missed), np.quantile(missed, 0.9)) == pytest.approx((middle, most), abs=5e-3)
 
 
