@@ -16,13 +16,16 @@ from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.main import CIFAR10_CNN
 from depthlr.recipes.page.answer import answer
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
+from depthlr.recipes.page.families import families, family
 from depthlr.recipes.page.kept import read_kept
 from depthlr.recipes.page.learning import guessing
 from depthlr.recipes.page.page import results_page
 from depthlr.recipes.page.pictures import pictures
 from depthlr.recipes.page.provenance_table import provenance_table
+from depthlr.recipes.page.time_table import time_table
 from depthlr.recipes.running.deadline import Deadline
-from depthlr.recipes.running.jobs import job_of, run_job
+from depthlr.recipes.running.jobs import chosen, job_of, run_job
+from depthlr.recipes.setting import Setting
 
 ROOT = Path(__file__).parents[2]
 DEPTHS = (3, 4, 6, 8, 12, 16)
@@ -135,6 +138,45 @@ def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
     assert "no rate brings the loss of 24 and 30 layers 0.5 % below that of guessing" in page
     assert "(2.94e-2) | (2.04e-2) |" in page
     assert kept.sweeps["cifar10-cnn"].unlearnt == ()
+
+
+def test_kinds_of_models_are_told_apart_by_what_the_derivation_tells_apart() -> None:
+    named = {setting.name: family(setting) for setting in chosen() if isinstance(setting, Setting)}
+    assert named["cifar100-cnn"] == named["cnn-kernel-5"] == named["audio-cnn"] == "CNNs, SGD"
+    assert named["cnn-gelu"] == named["cnn-gelu-he"] == "CNNs + GELU, SGD"
+    assert named["cnn-adam"] == "CNNs, Adam"
+    assert named["resnet-dropout"] == named["cifar10-resnet"] == "ResNets, SGD"
+    assert named["resnet-batch-norm"] == "ResNets + BatchNorm, SGD"
+    assert named["cifar10-cct"] == named["vit-480-epoch-1"] == "transformers, post-LN, SGD"
+    assert named["imagenet-vit-pre-ln"] == "transformers, pre-LN, SGD"
+    assert named["text-gpt"] == "transformers, pre-LN, AdamW"
+
+
+def test_a_kind_of_model_says_what_its_middle_slope_means() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in families(kept).splitlines()[2:]]
+    done = [sweep for sweep in kept.sweeps.values() if sweep.counts]
+    assert sum(int(row[1]) for row in rows) == len(done), "every finished setting once"
+    for name, _, _, _, _, copied, law in rows:
+        slopes = [fit.slope for sweep in done if family(sweep.setting) == name and (fit := sweep.fit("depth"))]
+        assert copied == f"x {4 ** -median(slopes):.2g}"
+        assert law == f"x {4**-1.5 / 4 ** median(slopes):.2g}"
+
+
+def test_a_sum_of_plain_grids_is_of_all_of_them(copy) -> None:
+    file = copy / "main" / "cifar10-cnn.smoke.json"
+    other = copy / "main" / "cifar10-resnet.smoke.json"
+    facts = json.loads(file.read_text())
+    shutil.copy(file.with_suffix(".csv"), other.with_suffix(".csv"))
+
+    def total(first: float | None, second: float | None) -> str:
+        file.write_text(json.dumps(facts | {"complete": True, "plain_grid_seconds": first}))
+        other.write_text(json.dumps(facts | {"complete": True, "plain_grid_seconds": second}))
+        row = next(row for row in time_table(read_kept(copy)).splitlines() if row.startswith("| **main**"))
+        return row.split(" | ")[-2]
+
+    assert total(1000.0, 234.0) == "1,234"
+    assert total(1000.0, None) == "–"
 
 
 def test_what_is_unfinished_hides_nothing_that_is_finished(copy) -> None:

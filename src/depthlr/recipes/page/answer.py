@@ -9,6 +9,7 @@ from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.numbers import signed
 from depthlr.recipes import RECIPES
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
+from depthlr.recipes.page.families import families
 from depthlr.recipes.page.kept import Kept, Sweep
 from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, slope, table
 from depthlr.recipes.setting import Setting
@@ -17,10 +18,11 @@ HEAD = ("setting", "paper", "ours, over its depth", "R²", "ours, over total dep
 
 
 def answer(kept: Kept) -> str:
-    """The summary, then a row a setting."""
+    """The summary, slopes by kind of model, then a row a setting."""
     settings = {s.name: s for recipe in RECIPES.values() for s in recipe.settings if isinstance(s, Setting)}
     rows = [_row(setting, kept.sweeps.get(name)) for name, setting in settings.items()]
-    return f"{summary(list(kept.sweeps.values()), len(settings))}\n\n{table(HEAD, rows)}"
+    parts = [summary(list(kept.sweeps.values()), len(settings)), families(kept), table(HEAD, rows)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def summary(sweeps: Sequence[Sweep], settings: int) -> str:

@@ -72,8 +72,9 @@ def _row(recipe: str, one: Sweep) -> list[str]:
 
 
 def _sum(recipe: str, ran: list[Sweep | Energies]) -> list[str]:
-    plain = [value for one in ran if (value := _plain(one)) is not None]
-    whole = seconds(sum(plain)) if plain else NOTHING
+    plain = [_plain(one) for one in ran if isinstance(one, Sweep)]
+    known = [value for value in plain if value is not None]
+    whole = seconds(sum(known)) if plain and len(known) == len(plain) else NOTHING  # of all of them, or of none
     devices = "; ".join(dict.fromkeys(str(one.facts["device"]) for one in ran))
     return [
         f"**{recipe}**",
