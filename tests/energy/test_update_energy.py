@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -419,6 +420,12 @@ class Stumbling(torch.optim.SGD):
         raise AssertionError
 
 
+class Locked(torch.optim.SGD):
+    def __init__(self, parameters) -> None:
+        super().__init__(parameters)
+        self.lock = threading.Lock()
+
+
 class Rateless(torch.optim.Optimizer):
     def __init__(self, parameters) -> None:
         super().__init__(parameters, {})
@@ -452,6 +459,7 @@ class Rateless(torch.optim.Optimizer):
             Stumbling,
             r"^Stumbling cannot take a step .*\(AssertionError: no message\)\.$",
         ),
+        (resnet, (X, Y), F.cross_entropy, Locked, r"^Locked cannot be copied \(TypeError: .*lock"),
         (resnet, (X, Y), F.cross_entropy, Rateless, "has no lr"),
         (resnet, (X, Y), F.cross_entropy, sgd(0.0), "every rate in the optimizer is 0"),
         (resnet, (X, Y), F.cross_entropy, torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model"),

@@ -135,12 +135,18 @@ def _on_copies(
 
 
 def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
-    clone = copy.deepcopy(optimizer, memo)
-    # Optimizer pickles its state and groups alone; what a subclass keeps beside them comes along here. A scheduler's
-    # wrapper around step() stays behind: it is bound to the original.
-    for name, value in vars(optimizer).items():
-        if name not in vars(clone) and name != "step" and "hook" not in name:
-            setattr(clone, name, copy.deepcopy(value, memo))
+    try:
+        clone = copy.deepcopy(optimizer, memo)
+        # Optimizer pickles its state and groups alone; what a subclass keeps beside them comes along here. A
+        # scheduler's wrapper around step() stays behind: it is bound to the original.
+        for name, value in vars(optimizer).items():
+            if name not in vars(clone) and name != "step" and "hook" not in name:
+                setattr(clone, name, copy.deepcopy(value, memo))
+    except Exception as error:
+        raise DepthlrError(
+            f"{type(optimizer).__name__} cannot be copied ({kind_and_message(error)}), and a step is measured on a "
+            "copy: take what cannot be copied out of its attributes."
+        ) from error
     for parameter, slots in clone.state.items():
         for name, value in slots.items():
             if isinstance(value, Tensor) and value.is_floating_point() and name != "step":
