@@ -13,19 +13,26 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.recipes.main import CIFAR10_CNN
-from depthlr.recipes.page.answer import answer
+from depthlr.recipes.main import CIFAR10_CNN, CIFAR10_VIT, MAIN
+from depthlr.recipes.padding import PADDING
+from depthlr.recipes.page.answer import every_setting, finished
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
-from depthlr.recipes.page.families import families, family
-from depthlr.recipes.page.kept import read_kept
+from depthlr.recipes.page.families import families, family, off
+from depthlr.recipes.page.kept import Kept, read_kept
 from depthlr.recipes.page.learning import guessing
+from depthlr.recipes.page.offsets import offsets, rate_ratios
 from depthlr.recipes.page.page import results_page
-from depthlr.recipes.page.pictures import pictures
+from depthlr.recipes.page.pictures import both, pictures
 from depthlr.recipes.page.provenance_table import provenance_table
+from depthlr.recipes.page.recipe_table import recipe_table
+from depthlr.recipes.page.sensitivity import APART, apart, sensitivity
 from depthlr.recipes.page.time_table import time_table
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import chosen, job_of, run_job
 from depthlr.recipes.setting import Setting
+from depthlr.study.record import Record
+from depthlr.study.results import Results
+from depthlr.training.cell import Cell
 
 ROOT = Path(__file__).parents[2]
 DEPTHS = (3, 4, 6, 8, 12, 16)
@@ -121,7 +128,7 @@ def test_numbers_follow_the_tables(copy) -> None:
     assert sweep.fit("size").slope == pytest.approx(-1.25, abs=0.05)
     page = results_page(read_kept(copy), [])
     assert f"−{abs(sweep.fit('size').slope):.2f} (" in page
-    assert "Measured: 1 of 34 settings" in page
+    assert "(1 of 34 settings are measured in full)" in page
     assert page.count("| CNN, CIFAR-10 | ") > page.count("| CNN, CIFAR-100 | "), "both protocols in a recipe's table"
 
 
@@ -159,8 +166,80 @@ def test_a_kind_of_model_says_what_its_middle_slope_means() -> None:
     assert sum(int(row[1]) for row in rows) == len(done), "every finished setting once"
     for name, _, _, _, _, copied, law in rows:
         slopes = [fit.slope for sweep in done if family(sweep.setting) == name and (fit := sweep.fit("depth"))]
-        assert copied == f"x {4 ** -median(slopes):.2g}"
-        assert law == f"x {4**-1.5 / 4 ** median(slopes):.2g}"
+        assert copied == off(4 ** -median(slopes))
+        assert law == off(4**-1.5 / 4 ** median(slopes))
+    assert (off(2.5), off(0.4)) == ("2.5x too large", "2.5x too small")
+
+
+def test_a_verdict_that_hangs_on_weights_or_sizes_is_named() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    said = sensitivity(finished(kept))
+    rows = {row.split(" | ")[0].removeprefix("| "): row.split(" | ") for row in said.splitlines()[4:]}
+    for sweep in finished(kept):
+        own = sweep.learnt
+        pairs = [(own.depths[c.size], c.optimum.rate) for c in own.curves if c.optimum and not c.optimum.at_edge]
+        papers = fit_power_law(*zip(*pairs, strict=True), spacing=own.study.search.spacing, pooling=0.0)
+        changes = [against(papers, -1.5), against(sweep.results.fit("depth"), -1.5)]
+        if any(word != against(sweep.fit("depth"), -1.5) for word in changes):
+            assert rows[sweep.setting.title][2].endswith(f", {changes[0]}")
+    assert said.startswith(f"{len(finished(kept)) - len(rows)} of {len(finished(kept))} verdicts stay")
+
+
+def test_seeds_that_disagree_are_found() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    sweep = kept.sweeps["cnn-gelu"]
+    best = {c.seed: c.optimum.rate for c in sweep.results.curves if c.size == 16}
+    assert max(best.values()) / min(best.values()) > 10**APART
+    assert 16 in apart(sweep)
+    assert apart(kept.sweeps["cifar100-resnet"]) == ()
+
+
+def test_settings_of_one_protocol_have_an_offset(tmp_path) -> None:
+    """Rates of one are three times the other's at every size."""
+    source = ROOT / "results" / "reproduce" / "main" / "cifar10-cnn.paper.csv"
+    for target in ("main/cifar10-cnn", "padding/cnn-zeros"):
+        place = tmp_path / f"{target}.paper.csv"
+        place.parent.mkdir(exist_ok=True)
+        shutil.copy(source.with_suffix(".json"), place.with_suffix(".json"))
+        shutil.copy(source, place)
+    head, *rows = place.read_text().splitlines()
+    at = head.split(",").index("rate")
+    tripled = [row.split(",") for row in rows]
+    for row in tripled:
+        row[at] = repr(3 * float(row[at]))
+    place.write_text("\n".join([head, *map(",".join, tripled)]) + "\n")
+    kept = read_kept(tmp_path)
+    ratios = rate_ratios(kept.sweeps["cnn-zeros"], kept.sweeps["cifar10-cnn"])
+    assert list(ratios) == [3, 4, 6, 8, 12, 16, 24, 30]
+    assert list(ratios.values()) == pytest.approx([3.0] * 8)
+    assert offsets(PADDING, kept) == (
+        "- CNN, zero padding: tuned rates are 3 of the baseline’s (3 to 3 at 8 sizes, paper)."
+    )
+    assert offsets(PADDING, replace(kept, sweeps={"cifar10-cnn": kept.sweeps["cifar10-cnn"]})) == ""
+
+
+def test_a_landscape_is_a_scan_and_what_the_search_adds_to_its_seed() -> None:
+    def results(rates: list[float], seeds: range, kind: str) -> Results:
+        study = CIFAR10_VIT.study("short")
+        study = replace(study, search=replace(study.search, kind=kind, seeds=tuple(seeds)))
+        cells = [Cell(2, seed, rate) for seed in seeds for rate in rates]
+        return Results(study, tuple(Record(cell, cell.rate, False, 0.0, "", b"") for cell in cells))
+
+    drawn = both(results([1e-4, 1e-2, 1.0], range(1), "grid"), results([1e-3, 1e-2], range(3), "adaptive"))
+    assert [record.cell for record in drawn.records] == [Cell(2, 0, rate) for rate in (1e-4, 1e-3, 1e-2, 1.0)]
+    (curve,) = drawn.curves
+    assert curve.rates == (1e-4, 1e-3, 1e-2, 1.0)
+
+
+def test_settings_of_different_protocols_are_said_not_to_compare() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    warned = "Not all were trained under one protocol"
+    paper = {name: sweep for name, sweep in kept.sweeps.items() if sweep.protocol == "paper"}
+    assert warned not in recipe_table(MAIN, Kept(paper, {}))
+    short = {name: sweep for name, sweep in kept.sweeps.items() if sweep.protocol == "short"}
+    assert warned not in recipe_table(MAIN, Kept(short, {}))
+    some = {"cifar10-cnn": paper["cifar10-cnn"], "cifar100-cnn": short["cifar100-cnn"]}
+    assert warned in recipe_table(MAIN, Kept(some, {}))
 
 
 def test_a_sum_of_plain_grids_is_of_all_of_them(copy) -> None:
@@ -203,7 +282,7 @@ def test_the_size_an_unfinished_sweep_is_at_has_no_optimum_yet(copy) -> None:
     (sweep,) = [one for one in kept.protocols(CIFAR10_CNN) if one.protocol == "paper"]
     assert {curve.size for curve in sweep.results.curves} == {3, 4, 6, 8, 12}
     only = replace(kept, sweeps={"cifar10-cnn": sweep})
-    (row,) = [row for row in answer(only).splitlines() if row.startswith("| CNN, CIFAR-10 |")]
+    (row,) = [row for row in every_setting(only).splitlines() if row.startswith("| CNN, CIFAR-10 |")]
     assert "paper, unfinished | – | – |" in row
 
 

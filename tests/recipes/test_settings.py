@@ -39,7 +39,8 @@ def test_shared_settings_are_run_where_they_matter_most() -> None:
 def test_the_papers_protocol_is_the_whole_grid_three_seeds_and_full_epochs() -> None:
     for setting in SWEEPS:
         study = setting.study("paper")
-        assert (study.search.kind, study.search.points, study.search.seeds) == ("adaptive", 80, (0, 1, 2))
+        search = ("adaptive", 80, (0, 1, 2)) if setting.scan is None else ("grid", setting.scan, (0,))
+        assert (study.search.kind, study.search.points, study.search.seeds) == search
         assert study.training.batch == 128
         assert study.data.limit is None
         assert study.training.epochs == (None if setting.steps else setting.epochs)

@@ -36,7 +36,7 @@ def test_a_recipe_runs_end_to_end(recipe: str, published, folders) -> None:
         assert len(facts["data"]["digest"]) == 64
         assert facts["versions"]["torch"]
         if not isinstance(setting, EnergySetting):
-            assert facts["plain_grid_seconds"] is not None
+            assert (facts["plain_grid_seconds"] is not None) == (setting.scan is None), "a scan replaces no grid"
     kept = read_kept(out)
     for setting in chosen([recipe]):
         assert kept.of(setting) is not None

@@ -28,6 +28,7 @@ from depthlr.law.domain import finite, positive
 from depthlr.law.html import html_table
 from depthlr.law.power import transfer
 
+POOLING = 2.0  # degrees of freedom by which the pooled variance counts in each depth's
 _LONGEST = 300.0  # decades: a band that reaches further ends there, where floats do
 _SAME = 1e-9  # optima this close in decades are one grid point, written down with different rounding
 
@@ -109,7 +110,7 @@ def fit_power_law(
     *,
     spacing: float | None = None,
     level: float = 0.95,
-    pooling: float = 2.0,
+    pooling: float = POOLING,
 ) -> Fit:
     """Fit log10(rate) = intercept + slope * log10(depth) to optima, one entry an observation, several a depth allowed.
 

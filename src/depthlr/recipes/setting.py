@@ -36,7 +36,7 @@ class Setting:
     """One sweep. `label` is the depth that the paper's slope is over: what is varied, or total effective depth.
 
     `longer` is a setting whose cells begin with this one's: it trains the same for more epochs, and what it ran is not
-    run again.
+    run again. A `scan` looks at the whole range of rates instead of searching it, so that it can be drawn.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Setting:
     sequences: bool = False  # spectrograms are read as sequences, one channel a mel band
     note: str = ""
     longer: Setting | None = None
+    scan: int | None = None  # so many rates over the whole range, one seed; no slope is read from them
 
     def study(self, protocol: str, precision: str = "fp32") -> Study:
         """What is run, but for the folder of the data."""
@@ -82,6 +83,8 @@ class Setting:
             variance=self.variance,
         )
         search = Search(low=self.low, high=self.high)  # adaptive, 80 points, three seeds
+        if self.scan is not None:
+            search = replace(search, kind="grid", points=self.scan, seeds=search.seeds[:1])
         if smoke:
             search = replace(search, points=SMOKE_POINTS, seeds=(0,))
         sizes = SMOKE_SIZES if smoke else self.sizes

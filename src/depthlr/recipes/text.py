@@ -21,7 +21,7 @@ TEXT_GPT = Setting(
     optimizer="adamw",
     weight_decay=0.1,
     steps=400,
-    note="400 steps of 128 windows of 128 characters",
+    note="400 steps of 128 windows of 128 characters in `paper`, 100 in `short`",
 )
 
 TEXT = Recipe(name="text", title="Text: the paper's future work", places=(), settings=(TEXT_GPT,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from depthlr.recipes.main import CIFAR10_VIT
 from depthlr.recipes.printed import Printed
 from depthlr.recipes.recipe import Recipe
@@ -33,9 +35,26 @@ CCT = Setting(
     note="two tokenizer layers leave 64 tokens, as patch 4 does; the paper does not say how many it took",
 )
 
+SCANNED = 16  # rates over the whole range: three a decade
+
+
+def _scan(setting: Setting) -> Setting:
+    """What the search leaves out since no optimum lies there."""
+    return replace(
+        setting,
+        name=f"{setting.name}-scan",
+        title=f"{setting.title}, whole range",
+        printed=(),
+        note="",
+        scan=SCANNED,
+    )
+
+
+SCANS = {setting.name: _scan(setting) for setting in (CIFAR10_VIT, BEIT, CCT)}  # by the setting's own name
+
 VARIANTS = Recipe(
     name="variants",
     title="ViT variants: ViT, BEiT, CCT and their loss landscapes",
     places=("fig:plot_vit", "fig:vit-loss-landscape"),
-    settings=(CIFAR10_VIT, BEIT, CCT),
+    settings=(CIFAR10_VIT, BEIT, CCT, *SCANS.values()),
 )

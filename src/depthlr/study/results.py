@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from depthlr.errors import DepthlrError
-from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
 from depthlr.study.description import Study
@@ -70,8 +70,11 @@ class Results:
         notes = [f"size {size}, seed {seed}: {fault}" for (size, seed), fault in left_out.items() if fault]
         return (*notes, *([] if self.complete else ["the sweep is not finished: run it again to go on"]))
 
-    def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None) -> Fit:
-        """The line through the optima inside the range, over the sizes or over effective depths."""
+    def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
+        """The line through the optima inside the range, over the sizes or over effective depths.
+
+        `pooling` is how far seeds' variances are averaged over sizes; 0 leaves each its own, as the paper does.
+        """
         if over == "size":
             depths = {size: size for size in self.study.model.sizes}
         elif over != "depth":
@@ -89,6 +92,7 @@ class Results:
             [places[size] for size, _ in sound],
             [found.rate for _, found in sound],
             spacing=self.study.search.spacing,
+            pooling=pooling,
         )
 
     def rows(self, *, times: bool = False) -> list[dict[str, Any]]:

@@ -1,56 +1,67 @@
-"""The answer: every sweep's slope beside the paper's, and in a sentence how many agree."""
+"""The answer in short, and every sweep's slope beside the paper's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
 
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.numbers import signed
 from depthlr.recipes import RECIPES
-from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
+from depthlr.recipes.page.comparison import against
 from depthlr.recipes.page.families import families
 from depthlr.recipes.page.kept import Kept, Sweep
+from depthlr.recipes.page.verdicts import verdicts
 from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, slope, table
+from depthlr.recipes.page.zero_shot_tables import headline
 from depthlr.recipes.setting import Setting
 
-HEAD = ("setting", "paper", "ours, over its depth", "R²", "ours, over total depth", "protocol", "the paper’s", "−3/2")
+HEAD = (
+    "setting",
+    "paper",
+    "ours, over the paper’s depth",
+    "R²",
+    "ours, over total depth",
+    "protocol",
+    "against the paper",
+    "against −3/2, over total depth",
+)
 
 
 def answer(kept: Kept) -> str:
-    """The summary, slopes by kind of model, then a row a setting."""
-    settings = {s.name: s for recipe in RECIPES.values() for s in recipe.settings if isinstance(s, Setting)}
-    rows = [_row(setting, kept.sweeps.get(name)) for name, setting in settings.items()]
-    parts = [summary(list(kept.sweeps.values()), len(settings)), families(kept), table(HEAD, rows)]
+    """In short: how far it is, slopes by kind of model, the counts of verdicts, the zero-shot test."""
+    done = finished(kept)
+    if not done:
+        return f"None of the {len(_settings())} settings has been measured in full yet."
+    slopes = [fit.slope for sweep in done if (fit := sweep.fit("depth"))]
+    middle = f"median {signed(median(slopes))}, {signed(min(slopes))} to {signed(max(slopes))}" if slopes else "none"
+    parts = [
+        f"**Slopes over total depth** ({len(done)} of {len(_settings())} settings are measured in full): {middle}. By "
+        "kind of model:",
+        families(kept),
+        f"**Verdicts**, a setting each:\n\n{verdicts(done)}",
+        headline(kept),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
-def summary(sweeps: Sequence[Sweep], settings: int) -> str:
-    """How many intervals hold what was stated, from finished sweeps alone."""
-    done = [sweep for sweep in sweeps if sweep.counts]
-    if not done:
-        return f"None of the {settings} settings has been measured in full yet."
-    printed = [(s, s.setting.printed[0].slope) for s in done if s.setting.printed]
-    paper = [against(s.fit(s.setting.label), stated) for s, stated in printed]
-    law = [against(s.fit("depth"), LAW_EXPONENT) for s in done]
-    slopes = [fit.slope for s in done if (fit := s.fit("depth"))]
-    middle = f" The median slope over total depth is {signed(median(slopes))}." if slopes else ""
-    return (
-        f"Measured: {len(done)} of {settings} settings. Against the slope the paper prints: {_counts(paper)}. Against "
-        f"the law’s −3/2, over total depth: {_counts(law)}.{middle}"
-    )
+def every_setting(kept: Kept) -> str:
+    """A row a setting."""
+    return table(HEAD, [_row(setting, kept.sweeps.get(name)) for name, setting in _settings().items()])
 
 
-def _counts(words: Sequence[str]) -> str:
-    names = {HOLDS: "our 95 % interval holds it in", SHALLOWER: "ours is shallower in", STEEPER: "steeper in"}
-    found = [f"{text} {words.count(word)}" for word, text in names.items()]
-    unsure = words.count(UNDECIDED)
-    return ", ".join(found) + (f", undecided in {unsure}" if unsure else "") + f" (of {len(words)})"
+def finished(kept: Kept) -> list[Sweep]:
+    """What counts."""
+    return [sweep for sweep in kept.sweeps.values() if sweep.counts]
+
+
+def _settings() -> dict[str, Setting]:
+    everything = [setting for recipe in RECIPES.values() for setting in recipe.settings]
+    return {s.name: s for s in everything if isinstance(s, Setting) and s.scan is None}
 
 
 def _row(setting: Setting, sweep: Sweep | None) -> list[str]:
     printed = setting.printed[0] if setting.printed else None
-    stated = NOTHING if printed is None else str(printed)
+    stated = NOTHING if printed is None else _stated(setting)
     if sweep is None:
         return [setting.title, stated, NOT_YET, *[NOTHING] * 5]
     own, total = sweep.fit(setting.label), sweep.fit("depth")
@@ -66,3 +77,10 @@ def _row(setting: Setting, sweep: Sweep | None) -> list[str]:
         NOTHING if printed is None or not sweep.counts else against(own, printed.slope),
         against(total, LAW_EXPONENT) if sweep.counts else NOTHING,
     ]
+
+
+def _stated(setting: Setting) -> str:
+    """The slope of its table, and where the paper prints others of the same setting."""
+    first, *rest = setting.printed
+    others = dict.fromkeys(str(one) for one in rest if round(first.slope, one.digits) != one.slope)
+    return f"{first} (elsewhere {', '.join(others)})" if others else str(first)

@@ -8,7 +8,7 @@ from depthlr.law.power import LAW_EXPONENT
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.numbers import signed
-from depthlr.recipes.page.comparison import HOLDS, against
+from depthlr.recipes.page.comparison import HOLDS, UNDECIDED, against
 from depthlr.recipes.page.kept import Kept, Sweep
 from depthlr.recipes.page.words import NOTHING, table
 from depthlr.recipes.setting import Setting
@@ -20,9 +20,9 @@ HEAD = (
     "settings",
     "slope over total depth, median",
     "all of them",
-    "interval holds −3/2",
-    f"copied rate is off, {DEEPER}x as deep",
-    "law’s rate is off",
+    "95 % interval contains −3/2",
+    f"copied to {DEEPER}x the depth, the rate is",
+    "carried by the law, it is",
 )
 
 
@@ -53,13 +53,19 @@ def _row(name: str, sweeps: list[Sweep]) -> list[str]:
     fits = [fit for sweep in sweeps if (fit := sweep.fit("depth"))]
     slopes = sorted(fit.slope for fit in fits)
     middle = median(slopes)
-    inside = sum(against(fit, LAW_EXPONENT) == HOLDS for fit in fits)
+    found = [against(fit, LAW_EXPONENT) for fit in fits]
+    wide = found.count(UNDECIDED)
     return [
         name,
         str(len(slopes)),
         f"**{signed(middle)}**",
         f"{signed(slopes[0])} to {signed(slopes[-1])}" if len(slopes) > 1 else NOTHING,
-        f"{inside} of {len(slopes)}",
-        f"x {DEEPER**-middle:.2g}",
-        f"x {DEEPER ** (LAW_EXPONENT - middle):.2g}",
+        f"{found.count(HOLDS) + wide} of {len(slopes)}" + (f", {wide} wider than a power" if wide else ""),
+        off(DEEPER**-middle),
+        off(DEEPER ** (LAW_EXPONENT - middle)),
     ]
+
+
+def off(ratio: float) -> str:
+    """A rate over the tuned one, in words."""
+    return f"{ratio:.2g}x too large" if ratio >= 1 else f"{1 / ratio:.2g}x too small"

@@ -55,8 +55,8 @@ class Sweep:
 
     @property
     def counts(self) -> bool:
-        """Is it evidence? What is unfinished, or a mere smoke, is not."""
-        return bool(self.facts["complete"]) and self.protocol != "smoke"
+        """Is it evidence? What is unfinished, a mere smoke, or a scan to look at is not."""
+        return bool(self.facts["complete"]) and self.protocol != "smoke" and self.setting.scan is None
 
     @property
     def learnt(self) -> Results:

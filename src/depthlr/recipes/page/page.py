@@ -6,15 +6,16 @@ from collections.abc import Callable, Collection
 from importlib.resources import files
 
 from depthlr.recipes import RECIPES
-from depthlr.recipes.page.answer import answer
+from depthlr.recipes.page.answer import answer, every_setting, finished
 from depthlr.recipes.page.audio_table import audio_table
 from depthlr.recipes.page.kept import Kept
+from depthlr.recipes.page.offsets import offsets
 from depthlr.recipes.page.pathsum_table import pathsum_table
 from depthlr.recipes.page.provenance_table import provenance_table
 from depthlr.recipes.page.recipe_table import recipe_table
+from depthlr.recipes.page.sensitivity import sensitivity
 from depthlr.recipes.page.theory_table import energy_table, gelu_line
 from depthlr.recipes.page.time_table import time_table
-from depthlr.recipes.page.verdicts import verdicts
 from depthlr.recipes.page.zero_shot_tables import zero_shot_tables
 from depthlr.recipes.recipe import Recipe
 
@@ -23,6 +24,8 @@ IMAGES = "images/results"  # beside the page
 BESIDES: dict[str, Callable[[Recipe, Kept], str]] = {
     "zero-shot": lambda recipe, kept: zero_shot_tables(kept),
     "pathsum": lambda recipe, kept: f"{pathsum_table(kept)}\n\n{energy_table(recipe, kept)}",
+    "padding": offsets,
+    "kernel": offsets,
     "audio": lambda recipe, kept: audio_table(kept),
     "theory": lambda recipe, kept: f"{energy_table(recipe, kept)}\n\n{gelu_line()}",
 }
@@ -32,7 +35,8 @@ def results_page(kept: Kept, pictures: Collection[str]) -> str:
     """Markdown; `pictures` are the names of those drawn beside it."""
     parts = {
         "answer": answer(kept),
-        "verdicts": verdicts(kept),
+        "settings": every_setting(kept),
+        "sensitivity": sensitivity(finished(kept)),
         "recipes": "\n\n".join(_section(recipe, kept, pictures) for recipe in RECIPES.values()),
         "times": time_table(kept),
         "provenance": provenance_table(kept),
@@ -47,7 +51,7 @@ def _section(recipe: Recipe, kept: Kept, pictures: Collection[str]) -> str:
     parts = [f"### `{recipe.name}`: {recipe.title}"]
     if recipe.name != "theory":
         parts.append(recipe_table(recipe, kept))
-    if recipe.name in BESIDES:
-        parts.append(BESIDES[recipe.name](recipe, kept))
+    if recipe.name in BESIDES and (beside := BESIDES[recipe.name](recipe, kept)):
+        parts.append(beside)
     parts += [f"![{recipe.title}]({IMAGES}/{name}.png)" for name in pictures if name.split(".")[0] == recipe.name]
     return "\n\n".join(parts)

@@ -17,7 +17,7 @@ PLAIN = 2  # stem and head
 
 
 def pathsum_rates(kept: Kept) -> dict[str, dict[int, float]]:
-    """By rule, then blocks; `tuned` first, `am-mup` where energies are kept."""
+    """By rule, then blocks; `tuned` first, `AM-μP` where energies are kept."""
     sweep, energies = kept.sweeps.get(CIFAR10_RESNET.name), kept.energies.get(RESNET_ENERGY.name)
     if sweep is None or not (tuned := tuned_rates(sweep.results)):
         return {}
@@ -34,7 +34,7 @@ def pathsum_rates(kept: Kept) -> dict[str, dict[int, float]]:
             for size in set(energies.sizes)
         }
         if set(tuned) <= set(middle):
-            found["am-mup"] = {size: start * (middle[first] / middle[size]) ** 0.5 for size in tuned}
+            found["AM-μP"] = {size: start * (middle[first] / middle[size]) ** 0.5 for size in tuned}
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import BytesIO
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ from depthlr.recipes.page.pathsum_table import pathsum_rates
 from depthlr.recipes.page.zero_shot_tables import NAMES, errors
 from depthlr.recipes.recipe import Recipe
 from depthlr.recipes.theory import FAMILIES
+from depthlr.recipes.variants import SCANS
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
+from depthlr.study.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +50,7 @@ def pictures(kept: Kept) -> dict[str, list[Panel]]:
         if sweeps and name != "pathsum":
             found[name] = [_scaling(sweep) for sweep in sweeps]
         if sweeps and name == "variants":
-            found["variants.landscapes"] = [_landscape(sweep) for sweep in sweeps]
+            found["variants.landscapes"] = [_landscape(sweep, kept) for sweep in sweeps]
     zero_shot = kept.sweeps.get(VIT_384_EPOCH_3.name)
     if zero_shot is not None and zero_shot.carried and "zero-shot" in found:
         found["zero-shot"].append(_errors(zero_shot))
@@ -121,15 +124,28 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
 
 def _sweeps(recipe: Recipe, kept: Kept) -> list[Sweep]:
     found = [one for setting in recipe.settings if isinstance(one := kept.of(setting), Sweep)]
-    return [sweep for sweep in found if any(curve.optimum for curve in sweep.learnt.curves)]
+    fitted = [sweep for sweep in found if sweep.setting.scan is None]
+    return [sweep for sweep in fitted if any(curve.optimum for curve in sweep.learnt.curves)]
 
 
 def _scaling(sweep: Sweep) -> Panel:
     return lambda axes: _titled(scaling(sweep.learnt, sweep.setting.label, axes=axes), sweep)
 
 
-def _landscape(sweep: Sweep) -> Panel:
-    return lambda axes: _titled(loss_landscape(sweep.results, axes=axes), sweep)
+def _landscape(sweep: Sweep, kept: Kept) -> Panel:
+    """The first seed's whole range where it was scanned, or as much as the search has seen."""
+    scan = kept.sweeps.get(SCANS[sweep.setting.name].name)
+    if scan is None:
+        return lambda axes: _titled(loss_landscape(sweep.results, axes=axes), sweep)
+    searched = next((one for one in kept.protocols(sweep.setting) if one.protocol == scan.protocol), scan)
+    return lambda axes: _titled(loss_landscape(both(scan.results, searched.results), axes=axes), scan)
+
+
+def both(scan: Results, searched: Results) -> Results:
+    """A scan with what a search of the same runs adds to its seed: few rates on the walls, many in the valley."""
+    known = {record.cell: record for record in (*searched.records, *scan.records)}
+    cells = sorted(cell for cell in known if cell.seed in scan.study.search.seeds)
+    return replace(scan, records=tuple(known[cell] for cell in cells))
 
 
 def _energies(title: str, shown: Sequence[Energies]) -> Panel:

@@ -17,14 +17,15 @@ HEAD = ("setting", "paper", "over layers or blocks", "R²", "over total depth", 
 
 def recipe_table(recipe: Recipe, kept: Kept) -> str:
     """Slopes, then the tuned rates they go through, then what the paper leaves open and how it was filled."""
-    settings = [setting for setting in recipe.settings if isinstance(setting, Setting)]
+    settings = [setting for setting in recipe.settings if isinstance(setting, Setting) and setting.scan is None]
     rows: list[list[str]] = []
     found: list[Sweep] = []
     for setting in settings:
         sweeps = kept.protocols(setting)
         rows += [_row(recipe, setting, sweep) for sweep in sweeps] or [_row(recipe, setting, None)]
         found += sweeps
-    parts = [table(HEAD, rows), *([_rates(found)] if found else []), *_unlearnt(found), *_notes(settings)]
+    parts = [table(HEAD, rows), *([_rates(found)] if found else []), *_mixed(found), *_unlearnt(found)]
+    parts += _notes(settings)
     return "\n\n".join(parts)
 
 
@@ -71,6 +72,19 @@ def _rates(sweeps: Sequence[Sweep]) -> str:
     summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima"
     summary += "; in brackets, of sizes that do no better than guessing" if bracketed else ""
     return f"<details><summary>{summary}</summary>\n\n{table(('setting', *map(str, sizes)), rows)}\n\n</details>"
+
+
+def _mixed(sweeps: Sequence[Sweep]) -> list[str]:
+    """Fewer steps change a slope too, so a difference says nothing where no protocol was common to all."""
+    protocols: dict[str, set[str]] = {}
+    for sweep in sweeps:
+        protocols.setdefault(sweep.setting.name, set()).add(sweep.protocol)
+    mixed = protocols and not set.intersection(*protocols.values())
+    return (
+        ["- Not all were trained under one protocol: slopes and rates of different ones do not compare."]
+        if mixed
+        else []
+    )
 
 
 def _unlearnt(sweeps: Sequence[Sweep]) -> list[str]:

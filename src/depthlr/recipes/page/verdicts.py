@@ -1,26 +1,33 @@
-"""Where the law holds and where it does not, as lists by rule."""
+"""How many slopes agree with what the paper prints, and with the law: counts by rule."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from depthlr.law.power import LAW_EXPONENT
-from depthlr.present.numbers import signed
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
-from depthlr.recipes.page.kept import Kept
+from depthlr.recipes.page.kept import Sweep
+from depthlr.recipes.page.words import table
 
 WORDS = {
-    HOLDS: "**It holds** (the 95 % interval over total depth contains −3/2)",
-    SHALLOWER: "**The rate falls more slowly**",
-    STEEPER: "**The rate falls faster**",
-    UNDECIDED: "**Undecided** (no interval, or one that contains −3/2 and is wider than a whole power)",
+    HOLDS: "contains it",
+    UNDECIDED: "contains it, but is wider than a whole power: undecided",
+    SHALLOWER: "lies above it: the rate falls more slowly",
+    STEEPER: "lies below it: the rate falls faster",
 }
 
 
-def verdicts(kept: Kept) -> str:
-    """One line a verdict, with the slopes; unfinished sweeps do not count."""
-    found: dict[str, list[str]] = {word: [] for word in WORDS}
-    for sweep in kept.sweeps.values():
-        if sweep.counts:
-            fit = sweep.fit("depth")
-            slope = "" if fit is None else f" {signed(fit.slope)}"
-            found[against(fit, LAW_EXPONENT)].append(f"{sweep.setting.title}{slope}")
-    return "\n".join(f"- {text}: {'; '.join(found[word]) or 'none measured'}." for word, text in WORDS.items())
+def verdicts(sweeps: Sequence[Sweep]) -> str:
+    """A row a verdict; of finished sweeps."""
+    printed = [against(s.fit(s.setting.label), s.setting.printed[0].slope) for s in sweeps if s.setting.printed]
+    own = [against(s.fit(s.setting.label), LAW_EXPONENT) for s in sweeps]
+    total = [against(s.fit("depth"), LAW_EXPONENT) for s in sweeps]
+    head = (
+        "our 95 % interval",
+        "of the slope the paper prints",
+        "of −3/2, over the paper’s depth",
+        "of −3/2, over total depth",
+    )
+    return table(
+        head, [[text, *(str(found.count(word)) for found in (printed, own, total))] for word, text in WORDS.items()]
+    )

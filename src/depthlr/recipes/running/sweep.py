@@ -49,7 +49,7 @@ def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
         if job.source is not None:
             with facts.timing("carried_seconds", job.facts, job.at_once):
                 carried = train_carried(results, job.source, examples, job.work, until, job.workers)
-        if job.at_once == 1:
+        if job.at_once == 1 and job.study.search.kind != "grid":  # which replaces no grid
             _time_plain_loop(job, examples, facts, until)
     except OutOfTime:
         return False

@@ -1,0 +1,31 @@
+"""By how much tuned rates differ from the baseline's at one size: the paper says that padding and kernel do no more."""
+
+from __future__ import annotations
+
+from depthlr.law.aggregate import geometric
+from depthlr.recipes.page.kept import Kept, Sweep
+from depthlr.recipes.recipe import Recipe
+from depthlr.recipes.running.carried import tuned_rates
+from depthlr.recipes.setting import Setting
+
+
+def offsets(recipe: Recipe, kept: Kept) -> str:
+    """A line a setting and protocol that the first setting, the baseline, was trained under too."""
+    baseline, *others = [setting for setting in recipe.settings if isinstance(setting, Setting)]
+    lines = []
+    for setting in others:
+        for sweep in kept.protocols(setting):
+            beside = next((one for one in kept.protocols(baseline) if one.protocol == sweep.protocol), None)
+            if beside is not None and (ratios := rate_ratios(sweep, beside)):
+                least, most = min(ratios.values()), max(ratios.values())
+                lines.append(
+                    f"- {setting.title}: tuned rates are {geometric(list(ratios.values())):.2g} of the baseline’s "
+                    f"({least:.2g} to {most:.2g} at {len(ratios)} sizes, {sweep.protocol})."
+                )
+    return "\n".join(lines)
+
+
+def rate_ratios(sweep: Sweep, beside: Sweep) -> dict[int, float]:
+    """Tuned rate over the other's, at sizes where both learn."""
+    ours, theirs = tuned_rates(sweep.learnt), tuned_rates(beside.learnt)
+    return {size: ours[size] / theirs[size] for size in sorted(set(ours) & set(theirs))}
