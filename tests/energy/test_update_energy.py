@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 
@@ -527,3 +528,91 @@ def test_an_output_that_the_loss_does_not_read_is_no_readout() -> None:
     x = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
     found = update_energy(Two((0, 1)), (x, x[:, :1]), lambda output, y: (output[0] - y).square().mean(), "sgd")
     assert found.units[-1].unit.path == "body"
+
+
+def test_a_penalty_that_reads_the_weights_is_part_of_the_step() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    x = X.double()
+
+    def ridge(output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output, target) + sum(p.square().sum() for p in model.parameters())
+
+    found = update_energy(model, (x, Y), ridge)
+    moved = copy.deepcopy(model)
+    gradients = torch.autograd.grad(ridge(model(x), Y), list(model.parameters()))
+    with torch.no_grad():
+        for parameter, gradient in zip(moved.parameters(), gradients, strict=True):
+            parameter -= 1e-6 * gradient
+        change = (moved(x) - model(x)) / 1e-6
+    assert found.readout == pytest.approx(float(change.square().mean()), rel=1e-4)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_hooks_that_are_not_run_are_said_so() -> None:
+    model = resnet()
+    clipped = torch.optim.SGD(model.parameters(), lr=1.0)
+    clipped.register_step_pre_hook(lambda *_: None)
+    with pytest.warns(UserWarning, match=r"hooks on the optimizer's step .* are not run"):
+        update_energy(model, (X, Y), F.cross_entropy, clipped)
+    next(model.parameters()).register_hook(lambda gradient: 2 * gradient)
+    with pytest.warns(UserWarning, match="or on parameters are not run"):
+        update_energy(model, (X, Y), F.cross_entropy)
+
+
+def test_a_probe_is_a_batch() -> None:
+    with pytest.raises(DepthlrError, match=r"a batch is a pair .* not a Tensor"):
+        update_energy(resnet(), (X, Y), F.cross_entropy, probe=X)
+
+
+def test_a_loaders_list_of_several_inputs_is_one_batch() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(16, 3), nn.Linear(16, 3)
+
+        def forward(self, one: Tensor, other: Tensor) -> Tensor:
+            return self.a(one.flatten(1)) + self.b(other.flatten(1))
+
+    torch.manual_seed(0)
+    model = Two()
+    from_loader = update_energy(model, [[[X, 2 * X], Y]], F.cross_entropy).readout
+    assert from_loader == update_energy(model, ((X, 2 * X), Y), F.cross_entropy).readout
+    assert from_loader == update_energy(model, [[X, 2 * X], Y], F.cross_entropy).readout
+
+
+def test_sparse_adam_steps_on_sparse_gradients() -> None:
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.head = nn.Embedding(20, 8, sparse=True), nn.Linear(8, 3)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.head(self.table(tokens).mean(1))
+
+    torch.manual_seed(0)
+    model, tokens = Tokens(), torch.randint(0, 20, (len(Y), 5))
+
+    def both(p) -> list[torch.optim.Optimizer]:
+        return [torch.optim.SparseAdam([model.table.weight], lr=1e-3), torch.optim.Adam(model.head.parameters())]
+
+    found = update_energy(model, (tokens, Y), F.cross_entropy, both)
+    model.table.sparse = False  # Adam's first step is its sparse cousin's, on rows that were read
+    assert found.readout == pytest.approx(update_energy(model, (tokens, Y), F.cross_entropy, "adam").readout, rel=1e-4)
+
+
+def test_a_loss_of_several_outputs_is_followed_to_the_deepest() -> None:
+    class Early(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.aux = nn.Linear(16, 8), nn.Linear(8, 3)
+            self.trunk = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            z = self.stem(x.flatten(1))
+            return self.aux(z), self.head(self.trunk(z))
+
+    torch.manual_seed(0)
+    found = update_energy(Early(), (X, Y), lambda out, y: F.cross_entropy(out[1], y) + 0.3 * F.cross_entropy(out[0], y))
+    assert len(found.units) == 5

@@ -258,3 +258,21 @@ def test_bad_options_are_refused() -> None:
         init_(model, example, variance="xavier")
     with pytest.raises(DepthlrError, match="branch_scale"):
         init_(model, example, branch_scale="all")
+
+
+def test_a_routers_branch_ends_with_its_experts_not_with_its_gate() -> None:
+    class Mixture(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.router = nn.Linear(8, 2)
+            self.experts = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)) for _ in range(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            share = self.router(x).softmax(-1)
+            return x + sum(share[:, i : i + 1] * expert(x) for i, expert in enumerate(self.experts))
+
+    model = nn.Sequential(nn.Linear(4, 8), *(Mixture() for _ in range(4)), nn.Linear(8, 2))
+    found = {one.name: one.std for one in init_plan(model, torch.randn(3, 4))}
+    assert found["1.router.weight"] == pytest.approx(8**-0.5)
+    assert found["1.experts.0.0.weight"] == pytest.approx(8**-0.5)
+    assert found["1.experts.1.2.weight"] == pytest.approx((2 / 8 / 4) ** 0.5), "fan-in by ReLU's q, K^(-1/2)"

@@ -426,3 +426,93 @@ def test_logits_are_the_readout_wherever_they_stand() -> None:
 
     for first in (True, False):
         assert effective_depth(Both(first), torch.zeros(2, 4)).total == 2
+
+
+@torch.jit.script
+def scripted_swish(z: Tensor) -> Tensor:
+    return z * torch.sigmoid(z)
+
+
+def test_a_scripted_function_is_one_operation_and_a_scripted_model_is_refused() -> None:
+    def net(act) -> nn.Module:
+        return module(
+            lambda s, x: s.head(s.stem(x) + s.b(act(s.a(s.stem(x))))),
+            stem=nn.Linear(4, 4),
+            a=nn.Linear(4, 4),
+            b=nn.Linear(4, 4),
+            head=nn.Linear(4, 2),
+        )
+
+    call = torch.jit.ScriptFunction.__call__
+    seen, hidden = (effective_depth(net(act), EXAMPLE) for act in (F.silu, scripted_swish))
+    assert [(u.kind, u.branch) for u in hidden.units] == [(u.kind, u.branch) for u in seen.units]
+    assert torch.jit.ScriptFunction.__call__ is call
+    with pytest.raises(DepthlrError, match=r"TorchScript .*pass the model that was scripted"):
+        effective_depth(torch.jit.trace(residual(), EXAMPLE), EXAMPLE)
+
+
+def slice_update(z: Tensor, change: Tensor) -> Tensor:
+    z = z.clone()
+    z[:, :4] += change[:, :4]
+    return z
+
+
+def view_update(z: Tensor, change: Tensor) -> Tensor:
+    z = z.clone()
+    z.view(-1).add_(change.view(-1))
+    return z
+
+
+def chunk_update(z: Tensor, change: Tensor) -> Tensor:
+    z = z.clone()
+    z.chunk(2, 1)[0].add_(change[:, :4])
+    return z
+
+
+@pytest.mark.parametrize("update", [slice_update, view_update, chunk_update])
+def test_what_is_added_to_a_part_updates_the_whole(update) -> None:
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.stem(x)
+        for layer in self.layers:
+            z = update(z, torch.relu(layer(z)))
+        return self.head(z)
+
+    layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+    depth = effective_depth(module(forward, stem=nn.Linear(4, 8), layers=layers, head=nn.Linear(8, 2)), EXAMPLE)
+    assert (depth.plain, depth.residual, depth.flags) == (2, 3, ())
+
+
+def test_what_replaces_a_part_is_flagged() -> None:
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.stem(x).clone()
+        z[:, :4] = torch.relu(self.layer(z))[:, :4]
+        return self.head(z)
+
+    parts = {"stem": nn.Linear(4, 8), "layer": nn.Linear(8, 8), "head": nn.Linear(8, 2)}
+    assert "concatenative skip" in flags_of(module(forward, **parts))
+
+
+@dataclass
+class Detected:
+    features: Tensor
+    logits: Tensor
+
+
+@pytest.mark.parametrize(
+    ("output", "depth"),
+    [
+        (lambda aux, deep: (aux, deep), 6),
+        (lambda aux, deep: {"aux": aux, "out": deep}, 6),
+        (lambda aux, deep: Detected(aux, deep), 6),
+        (lambda aux, deep: {"out": deep, "logits": aux}, 2),
+        (lambda aux, deep: Detected(deep, aux), 2),
+    ],
+)
+def test_of_several_outputs_logits_count_or_the_deepest(output, depth: int) -> None:
+    def forward(self, x: Tensor):
+        z = self.stem(x)
+        return output(self.aux(z), self.head(self.trunk(z)))
+
+    trunk = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(4)))
+    parts = {"stem": nn.Linear(4, 8), "aux": nn.Linear(8, 2), "trunk": trunk, "head": nn.Linear(8, 2)}
+    assert effective_depth(module(forward, **parts), EXAMPLE).total == depth

@@ -64,13 +64,17 @@ def read(batches: Iterator[Any], count: int, seed: int) -> list[Any]:
     """The next `count`, fewer at the end; what reading draws is drawn by `seed`, and leaves no trace."""
     with random_states_kept(seed + READING):
         found = list(islice(batches, count))
-    for batch in found:
-        if not (isinstance(batch, Mapping) or _is_pair(batch)):
-            of = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, tuple | list) else ""
-            raise DepthlrError(
-                f"a batch is a pair (inputs, target) of tensors or a mapping, not a {type(batch).__name__}{of}."
-            )
-    return found
+    return [checked(batch) for batch in found]
+
+
+def checked(batch: Any) -> Any:
+    """The batch itself, if it is one."""
+    if not (isinstance(batch, Mapping) or _is_pair(batch)):
+        of = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, tuple | list) else ""
+        raise DepthlrError(
+            f"a batch is a pair (inputs, target) of tensors or a mapping, not a {type(batch).__name__}{of}."
+        )
+    return batch
 
 
 def _is_pair(value: Any) -> bool:
@@ -79,8 +83,8 @@ def _is_pair(value: Any) -> bool:
         return False
     inputs, target = value
     if isinstance(inputs, tuple | list):
-        # A list of two pairs is a sequence of batches; a tuple is one batch with several inputs.
-        return isinstance(value, tuple) and all(isinstance(i, Tensor) for i in inputs)
+        # A list of two pairs is a sequence of batches; a tuple, or a list as loaders make it, is one of several inputs.
+        return isinstance(value, tuple) | isinstance(target, Tensor) and all(isinstance(i, Tensor) for i in inputs)
     return isinstance(inputs, Tensor) or (isinstance(inputs, Mapping) and not isinstance(target, Mapping))
 
 

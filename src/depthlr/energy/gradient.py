@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batch import LossFn, split
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.trace.record import readouts_of
+from depthlr.trace.record import logits_of, readouts_of
 from depthlr.trace.run import cannot_run, eager, untouched
 from depthlr.trace.unwrap import is_sharded
 
@@ -71,7 +71,7 @@ def backward(
                 raise cannot_run(error) from error
         loss = loss_of(output, target, loss_fn)
         place = which_readout(output, loss) if readout is None else readout
-        return Backward(place, loss.detach(), gradients_of(loss, leaves))
+        return Backward(place, loss.detach(), gradients_of(loss, leaves, parameters))
 
 
 def leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
@@ -94,8 +94,15 @@ def loss_of(output: Any, target: Any, loss_fn: LossFn) -> Tensor:
 
 
 def which_readout(output: Any, loss: Tensor) -> int:
-    """Of several outputs the first one that the loss reads and that leads to no other one it reads."""
+    """Of several outputs one that the loss reads and that leads to no other one it reads: `logits`, or the deepest."""
     readouts = readouts_of(output)
+    if (
+        len(readouts) > 1
+        and logits_of(output) is not None
+        and readouts[0].requires_grad
+        and _leads(loss, readouts[:1])[0]
+    ):
+        return 0
     places = [place for place, tensor in enumerate(readouts) if tensor.requires_grad]
     moving = [readouts[place] for place in places]
     if len(readouts) < 2 or not moving:
@@ -103,7 +110,7 @@ def which_readout(output: Any, loss: Tensor) -> int:
     read = [place for place, reads in enumerate(_leads(loss, moving)) if reads]
     behind = {place: _leads(moving[place], moving) for place in read}
     last = [place for place in read if not any(behind[other][place] for other in read if other != place)]
-    return places[last[0]] if last else 0
+    return places[max(last, key=lambda place: len(_behind(moving[place])))] if last else 0  # the first of equals
 
 
 def _leads(to: Tensor, moving: Sequence[Tensor]) -> list[bool]:
@@ -120,29 +127,42 @@ def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tu
         ) from error
 
 
-def gradients_of(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """By the parameter's name, of those that move the loss."""
+def gradients_of(
+    loss: Tensor, leaves: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]
+) -> dict[str, Tensor]:
+    """By the parameter's name, of those that move the loss: through the model, or by a penalty that reads them."""
     if _has_reentrant_checkpoint(loss):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
-    moving = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
-    found = _grad(loss, list(moving.values()))
-    gradients = {n: g for n, g in zip(moving, found, strict=True) if g is not None}
+    moving = [n for n, leaf in leaves.items() if leaf.requires_grad]
+    found = _grad(loss, [*(leaves[n] for n in moving), *(parameters[n] for n in moving)])
+    gradients: dict[str, Tensor] = {}
+    for name, gradient in zip([*moving, *moving], found, strict=True):
+        if gradient is not None:
+            gradients[name] = summed(gradients[name], gradient) if name in gradients else gradient
     if not gradients:  # the loss may still move with inputs that require a gradient
         raise DepthlrError(NOT_MOVED)
     return gradients
 
 
+def summed(one: Tensor, other: Tensor) -> Tensor:
+    """Of two gradients; of a dense and a sparse one torch takes the sum in one order alone."""
+    return other + one if one.is_sparse else one + other
+
+
 def _has_reentrant_checkpoint(loss: Tensor) -> bool:
-    seen, pending = set(), [loss.grad_fn]
+    return any(node.name() == "CheckpointFunctionBackward" for node in _behind(loss))
+
+
+def _behind(tensor: Tensor) -> set[Any]:
+    """All operations that led to it: the deeper a value, the more they are."""
+    seen: set[Any] = set()
+    pending = [tensor.grad_fn]
     while pending:
         node = pending.pop()
-        if node is None or node in seen:
-            continue
-        if node.name() == "CheckpointFunctionBackward":
-            return True
-        seen.add(node)
-        pending.extend(following for following, _ in node.next_functions)
-    return False
+        if node is not None and node not in seen:
+            seen.add(node)
+            pending.extend(following for following, _ in node.next_functions)
+    return seen
 
 
 def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from depthlr.energy.batch import LossFn, batches_of, split
+from depthlr.energy.batch import LossFn, batches_of, checked, split
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.gradient import (
     check_measurable,
@@ -75,7 +75,7 @@ def update_energy(
         depth = depth_of(graph, units)  # while a GPU still works on the gradient
         check_moves(largest_entry(loss, gradients))
         direction = step_direction(optimizer, parameters, gradients)
-        arguments, _ = split(batch if probe is None else probe, device)
+        arguments, _ = split(batch if probe is None else checked(probe), device)
         with same_conditions(model, seed):
             measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
     return _average(measured)
@@ -107,10 +107,8 @@ def _backward(
         if recorder.graph.readout != ROOT:
             break
     loss = loss_of(output, target, loss_fn)
-    place = which_readout(output, loss)
-    if place:
-        recorder.close(output, place)
-    return recorder.graph, gradients_of(loss, leaves), loss.detach()
+    recorder.close(output, which_readout(output, loss))
+    return recorder.graph, gradients_of(loss, leaves, parameters), loss.detach()
 
 
 def _forward(

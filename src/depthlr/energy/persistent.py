@@ -30,6 +30,7 @@ from depthlr.energy.gradient import (
     check_moves,
     largest_entry,
     same_conditions,
+    summed,
 )
 from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
@@ -140,9 +141,8 @@ def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> No
 def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
     """Keep the sum alone: of a large model many gradients would not fit."""
     for name, gradient in gradients.items():
-        dense = gradient.to_dense() if gradient.is_sparse else gradient
-        wide = dense.float() if dense.dtype in (torch.float16, torch.bfloat16) else dense  # or the sum overflows
-        total[name] = total[name] + wide if name in total else wide
+        wide = gradient.float() if gradient.dtype in (torch.float16, torch.bfloat16) else gradient  # or it overflows
+        total[name] = summed(total[name], wide) if name in total else wide
 
 
 def persistent_energy_over_seeds(

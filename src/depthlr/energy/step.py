@@ -7,12 +7,13 @@ new and old weights keeps its digits and nothing of the user's is touched.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Optimizer, SparseAdam
 
 from depthlr.errors import DepthlrError, kind_and_message
 
@@ -68,9 +69,13 @@ def step_direction(
         for n, p in parameters.items()
     }
     optimizers = _on_copies(optimizer, parameters, copies)
+    needs_sparse = {
+        id(p) for one in optimizers if isinstance(one, SparseAdam) for g in one.param_groups for p in g["params"]
+    }
     for name, gradient in gradients.items():
         dense = gradient.to_dense() if gradient.is_sparse else gradient
-        copies[name].grad = dense.to(copies[name].dtype)
+        wide = dense.to(copies[name].dtype)
+        copies[name].grad = wide.to_sparse(1) if gradient.is_sparse and id(copies[name]) in needs_sparse else wide
     base = _use_initial_rates(optimizers, {id(copies[name]) for name in gradients})
     for one in optimizers:
         try:
@@ -130,8 +135,23 @@ def _on_copies(
     held = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
     if not held & {id(parameters[n]) for n in copies}:
         raise DepthlrError("the optimizer holds none of the model's parameters: build it from model.parameters().")
+    _warn_of_hooks(optimizers, parameters.values())
     memo: dict[int, Any] = {id(parameters[n]): c for n, c in copies.items()}
     return [_copied(one, memo) for one in optimizers]
+
+
+def _warn_of_hooks(optimizers: Sequence[Optimizer], parameters: Iterable[nn.Parameter]) -> None:
+    """Hooks may reach into the user's own gradients, so they stay behind; what they would change is then missing."""
+    steps = [getattr(one, "_optimizer_step_pre_hooks", None) for one in optimizers]
+    gradients = [
+        getattr(p, kind, None) for p in parameters for kind in ("_backward_hooks", "_post_accumulate_grad_hooks")
+    ]
+    if any(steps) or any(gradients):
+        warnings.warn(
+            "hooks on the optimizer's step or on parameters are not run where a step is measured: if they change "
+            "gradients (clipping, masks), do that in the optimizer's own step().",
+            stacklevel=2,
+        )
 
 
 def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:

@@ -22,7 +22,10 @@ ADDITIONS = frozenset(
      "addcmul", "addcmul_", "rsub", "lerp", "lerp_", "addcdiv", "addcdiv_", "index_add", "index_add_", "scatter_add",
      "scatter_add_"}
 )  # fmt: skip
-CONCATENATIONS = frozenset({"cat", "stack", "vstack", "concat", "concatenate", "hstack", "dstack", "column_stack"})
+CONCATENATIONS = frozenset(
+    {"cat", "stack", "vstack", "concat", "concatenate", "hstack", "dstack", "column_stack",
+     "__setitem__"}  # new values beside those that are left as they were
+)  # fmt: skip
 
 # Results that depend on a tensor's shape, type or device, but not on its values.
 SHAPE_ONLY = frozenset(
@@ -31,6 +34,7 @@ SHAPE_ONLY = frozenset(
 )  # fmt: skip
 
 MULTIPLICATIONS = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "mul_", "multiply", "div", "__truediv__"})
+GATES = frozenset({"sigmoid", "sigmoid_", "softmax", "hardsigmoid", "topk", "gumbel_softmax"})
 NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"})
 
 # Functions that pass values on without mixing features: what feeds a weight is looked for behind them.

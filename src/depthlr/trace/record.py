@@ -8,10 +8,10 @@ taken for a residual branch.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
+from depthlr.trace.distance import distances
 from depthlr.trace.fan_in import fan_in
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
 from depthlr.trace.unwrap import clean_path
@@ -52,10 +53,10 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def readouts_of(output: Any) -> list[Tensor]:
-    """What may be the readout: `logits` by name, else the floating tensors, and scalars (losses) only if need be."""
-    if isinstance(output, Mapping) and isinstance(output.get("logits"), Tensor):
-        return [cast(Tensor, output["logits"])]
-    candidates = [t for t in tensors_in(output) if t.is_floating_point() or t.is_complex()]
+    """What may be the readout: the floating tensors, `logits` first, and scalars (losses) only if need be."""
+    named = logits_of(output)
+    found = [t for t in tensors_in(output) if t is not named]
+    candidates = [t for t in (*([] if named is None else [named]), *found) if t.is_floating_point() or t.is_complex()]
     if not candidates:
         raise DepthlrError(
             f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to "
@@ -64,8 +65,17 @@ def readouts_of(output: Any) -> list[Tensor]:
     return [tensor for tensor in candidates if tensor.dim() > 0] or candidates
 
 
+def logits_of(output: Any) -> Tensor | None:
+    """What a mapping or a dataclass calls so."""
+    fields_of = is_dataclass(output) and not isinstance(output, type)
+    named = (
+        output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None) if fields_of else None
+    )
+    return named if isinstance(named, Tensor) else None
+
+
 def readout_of(output: Any) -> Tensor:
-    """The first of what may be the readout, where nothing is known of the loss."""
+    """The first of what may be the readout, where nothing is known of the loss or of depths."""
     return readouts_of(output)[0]
 
 
@@ -99,11 +109,14 @@ class Recorder(TorchFunctionMode):
             torch_modules.register_module_forward_pre_hook(self._enter_module),
             torch_modules.register_module_forward_hook(self._leave_module),
         ]
+        self._call_scripted = torch.jit.ScriptFunction.__call__
+        torch.jit.ScriptFunction.__call__ = self._watched(self._call_scripted)  # type: ignore[method-assign]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
+        torch.jit.ScriptFunction.__call__ = self._call_scripted  # type: ignore[method-assign]
         for hook in self._hooks:
             hook.remove()
 
@@ -114,11 +127,16 @@ class Recorder(TorchFunctionMode):
             self._add(Node("input", (ROOT,)), [])
             self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
-    def close(self, output: Any, which: int = 0) -> None:
-        """Declare the model's output, and which of what may be its readout is."""
-        role, node = self._tags.get(id(readouts_of(output)[which]), (Role.constant, ROOT))
-        self.graph.readout = node if role is Role.signal else ROOT
-        self.graph.which = which
+    def close(self, output: Any, which: int | None = None) -> None:
+        """Declare the model's output, and which of what may be its readout is: `logits` or the deepest, if not told."""
+        tags = [self._tags.get(id(readout), (Role.constant, ROOT)) for readout in readouts_of(output)]
+        nodes = [node if role is Role.signal else ROOT for role, node in tags]
+        if which is None:
+            which = 0
+            if len(set(nodes)) > 1 and logits_of(output) is None:
+                far = distances(self.graph).units
+                which = max(range(len(nodes)), key=lambda place: far[nodes[place]])  # the first of equals
+        self.graph.readout, self.graph.which = nodes[which], which
 
     # -- tags ----------------------------------------------------------------------------------------------------
     def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
@@ -154,18 +172,32 @@ class Recorder(TorchFunctionMode):
         while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
-            results = [t for t in tensors_in(output) if self._flows(t)]
-            hidden = [t for t in results if id(t) not in self._tags]
-            if hidden:
-                # A kernel that torch functions cannot see made these: join them to what went in.
-                sources = self._nodes(tensors_in(args), Role.signal)
-                own = tuple(clean_path(n) for n, _ in module.named_parameters())
-                if sources:
-                    self._add(Node(type(module).__name__, sources, own, bool(own), self._stack[-1]), hidden)
-            made = self._nodes(results, Role.signal)
+            self._join(type(module).__name__, args, output, [clean_path(n) for n, _ in module.named_parameters()])
+            made = self._nodes([t for t in tensors_in(output) if self._flows(t)], Role.signal)
             self.graph.calls[self._stack[-1]].output = made[0] if made else None
         if len(self._stack) > 1:
             self._stack.pop()
+
+    # -- what torch functions cannot see -------------------------------------------------------------------------
+    def _watched(self, call_scripted: Callable[..., Any]) -> Callable[..., Any]:
+        """A call of a TorchScript function, seen as one operation."""
+
+        def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+            result = call_scripted(function, *args, **kwargs)
+            with torch._C.DisableTorchFunction():
+                given = list(tensors_in((args, kwargs)))
+                weights = [n for t in given if (tag := self._tags.get(id(t))) and tag[0] is Role.weight for n in tag[1]]
+                self._join(function.name, given, result, weights)
+            return result
+
+        return call
+
+    def _join(self, name: str, given: Any, output: Any, weights: Sequence[str]) -> None:
+        """Join what a hidden kernel made to what went into it."""
+        hidden = [t for t in tensors_in(output) if self._flows(t) and id(t) not in self._tags]
+        sources = self._nodes(tensors_in(given), Role.signal) if hidden else ()
+        if sources:
+            self._add(Node(name, sources, tuple(dict.fromkeys(weights)), bool(weights), self._stack[-1]), hidden)
 
     # -- operations ----------------------------------------------------------------------------------------------
     def __torch_function__(
@@ -236,7 +268,10 @@ class Recorder(TorchFunctionMode):
             options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace"}}
             if not any(True for _ in tensors_in((args[1:], options))):
                 node.activation = Activation(func, args[1:], tuple(options.items()))
-        self._add(node, flowing)
+        # What is written into a view is written into the tensor that it shows a part of.
+        in_place = node.name.endswith("_") or node.name.startswith("__i")
+        bases = [t._base for t in flowing if t._base is not None] if in_place and args and args[0] is flowing[0] else []
+        self._add(node, [*flowing, *bases])
 
     def _add(self, node: Node, outputs: list[Tensor]) -> None:
         self.graph.nodes.append(node)

@@ -61,6 +61,10 @@ def check_runnable(model: nn.Module) -> None:
     """Refuse models that cannot be traced or measured at all."""
     if not isinstance(model, nn.Module):
         raise DepthlrError(f"expected a torch.nn.Module, got {type(model).__name__}.")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise DepthlrError(
+            "TorchScript runs where its operations cannot be watched: pass the model that was scripted or traced."
+        )
     if next(model.parameters(), None) is None:
         raise DepthlrError(f"{type(model).__name__} has no parameters, so there is nothing whose rate could be set.")
     if any(is_lazy(p) for p in model.parameters()):

@@ -104,9 +104,24 @@ def last_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
             found[index] = None
         elif node.name in ops.ADDITIONS:
             pending.extend(i for i in node.inputs if i in lengths and i != origin)
-        elif far.back[index] in lengths and far.back[index] != origin:
-            pending.append(far.back[index])
+        else:
+            pending.extend(i for i in _carriers(graph, far, index) if i in lengths and i != origin)
     return tuple(found)
+
+
+def _carriers(graph: Graph, far: Distances, index: int) -> tuple[int, ...]:
+    """The input that carries the signal on: of several not a gate, which only scales it (routers, highways)."""
+    inputs = graph.nodes[index].inputs
+    open_ones = [i for i in inputs if not _is_gate(graph, i)]
+    gated = 0 < len(open_ones) < len(inputs)
+    return (min(open_ones, key=lambda i: far.units[i]),) if gated else (far.back[index],)
+
+
+def _is_gate(graph: Graph, index: int) -> bool:
+    """Was it squashed between 0 and 1 just before?"""
+    while graph.nodes[index].name in ops.TRANSPARENT and len(graph.nodes[index].inputs) == 1:
+        index = graph.nodes[index].inputs[0]
+    return graph.nodes[index].name in ops.GATES
 
 
 def branch_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:

@@ -192,6 +192,10 @@ def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
             f"widths differ ({here.width} and {there.width}): the rules know depth alone, and the best rate also falls "
             "with width; use the rule 'measured' or models of one width."
         )
+    if here.units and here.total == there.total:
+        notes.append(
+            f"both models have {here.total} units, so no rate changes: if one is deeper, units= counts your own blocks."
+        )
     return tuple(notes)
 
 
