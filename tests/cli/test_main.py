@@ -1,4 +1,4 @@
-"""The command as a whole: its version, its help to the last bracket, and readers that go away."""
+"""The command as a whole: version, help to the last bracket, readers that go away, terminals that lack characters."""
 
 from __future__ import annotations
 
@@ -93,3 +93,18 @@ def test_nor_is_there_a_word_at_the_exit():
     done = subprocess.run([sys.executable, "-m", "depthlr", "--version"], stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_terminal_that_lacks_a_character_is_shown_another(tmp_path):
+    (tmp_path / "optima.csv").write_text("depth,rate\n4,0.1\n8,0.05\n16,0.02\n")
+
+    def fit(name: str, encoding: str) -> tuple[list[str], str]:
+        command = [sys.executable, "-m", "depthlr", "fit", name]
+        streams = {"cwd": tmp_path, "env": os.environ | {"PYTHONIOENCODING": encoding}, "capture_output": True}
+        done = subprocess.run(command, **streams)
+        return done.stdout.decode(encoding).splitlines()[-1:], done.stderr.decode(encoding)
+
+    for name in ("optima.csv", "größe.csv"):  # the one has ± and ² on stdout, the other its name on stderr
+        full, plain = fit(name, "utf-8"), fit(name, "ascii")
+        assert not str(full).isascii()
+        assert str(plain) == re.sub("[^ -~]", "?", str(full))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 
@@ -20,6 +21,19 @@ def run(capsys, monkeypatch):
         return int(stop.value.code or 0), out, err
 
     return run
+
+
+@pytest.fixture
+def fit_of(run, tmp_path, monkeypatch):
+    """Exit code and stderr of a fit to a table, which is called optima.csv."""
+    monkeypatch.chdir(tmp_path)
+
+    def fit_of(text: str, *options: str) -> tuple[int, str]:
+        (tmp_path / "optima.csv").write_text(text)
+        code, _, err = run("fit", "optima.csv", *options)
+        return code, err
+
+    return fit_of
 
 
 @pytest.mark.parametrize(("target", "rate"), [(14, "6.23e-3"), (18, "4.27e-3"), (22, "3.16e-3"), (42, "1.20e-3")])
@@ -180,16 +194,77 @@ def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], 
     assert len(err.strip().splitlines()) == 1
 
 
-def test_fit_refuses_a_table_of_runs(run, tmp_path) -> None:
-    table = tmp_path / "cells.csv"
-    table.write_text("depth,rate,loss\n4,0.1,2.0\n8,0.05,2.1\n")
-    code, _, err = run("fit", str(table))
+def test_fit_refuses_a_table_of_runs_whatever_its_result_is_called(fit_of) -> None:
+    for title in (
+        "loss",
+        "Loss",
+        "val_loss",
+        "train loss",
+        "testLoss",
+        "losses",
+        "accuracy",
+        "top1_acc",
+        "error_rate",
+        "metric",
+    ):
+        code, err = fit_of(f"depth,rate,{title}\n4,0.1,2.0\n8,0.05,2.1\n")
+        assert code == 2
+        assert f"has a column {title.lower()}, so its rows are runs, not optima" in err
+    for title in ("seed", "name", "accelerator", "accumulation", "glossary", "symmetrical", "rate_error", "stderr", ""):
+        assert fit_of(f"depth,rate,{title}\n4,0.1,2.0\n8,0.05,2.1\n")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"depth,rate\n4,0.1\n8,0.05\n",
+        b"\xef\xbb\xbfdepth,rate\n4,0.1\n8,0.05\n",
+        b"Depth , RATE\t\r\n4 , 0.1\r\n8, 0.05\r\n",
+        b"depth;rate\n4;0.1\n8;0.05\n",
+        b"seed\trate\tdepth\n0\t0.1\t4\n0\t0.05\t8\n",
+        b"\ndepth,rate,\n\n4,0.1,\n,,\n8,0.05,\n",
+    ],
+)
+def test_fit_reads_a_table_however_it_was_saved_from_a_file_and_from_stdin(run, tmp_path, monkeypatch, content) -> None:
+    (tmp_path / "optima.csv").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "ascii"))
+    for file in (str(tmp_path / "optima.csv"), "-"):
+        code, out, err = run("fit", file, "--json")
+        assert (code, err.count("depthlr:")) == (0, 0)
+        assert json.loads(out)["slope"] == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "its columns are: none"),
+        ("a,b\n1,2\n", "its columns are: 'a', 'b'"),
+        ("depth rate\n4 0.1\n8 0.05\n", "separated by commas, but its columns are: 'depth rate'"),
+        ("depth,rate,rate\n4,0.1,0.2\n8,0.05,0.1\n", "once each"),
+        ("depth,Rate,rate \n4,0.1,0.2\n8,0.05,0.1\n", "once each"),
+        ("depth,rate\n", "no row below its header line"),
+        (
+            "depth,rate\n\n4,0.1\n8,x\n",
+            "The rate in line 4 of optima.csv must be a number such as 0.1 or 1e-3, not 'x'",
+        ),
+        ("depth;rate\n4;0,1\n", "The rate in line 2 of optima.csv must be a number such as 0.1 or 1e-3, not '0,1'"),
+        ("depth,rate\n4,0.1\n8\n", "The rate in line 3 of optima.csv must be a number"),
+        ("depth,rate\n4,0.1\n8,0\n", "The rate in line 3 of optima.csv must be a finite number above 0"),
+        ("depth,rate\n-4,0.1\n8,0.1\n", "The depth in line 2 of optima.csv must be a finite number above 0"),
+        ("depth,rate\n4,0.1\n", "two distinct depths"),
+        ('depth,rate\n4,"' + "0" * 200_000, "optima.csv is no table"),
+    ],
+)
+def test_fit_says_in_a_sentence_what_is_wrong_with_a_table_and_where(fit_of, text: str, message: str) -> None:
+    code, err = fit_of(text)
     assert code == 2
-    assert "rows are runs, not optima" in err
+    assert message in err
+    assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "depth,rate\n", "depth,rate\n4,x\n", "depth,rate\n4,0.1\n"])
-def test_fit_refuses_tables_it_cannot_use(run, tmp_path, text: str) -> None:
-    table = tmp_path / "optima.csv"
-    table.write_text(text)
-    assert run("fit", str(table))[0] == 2
+@pytest.mark.parametrize(("rates", "at"), [(("1e-300", "1e300"), "1000"), (("0.1", "0.01"), "1e300")])
+def test_fit_refuses_to_print_a_rate_that_no_float_holds(fit_of, rates, at) -> None:
+    code, err = fit_of("depth,rate\n4,{}\n8,{}\n".format(*rates), "--at", at)
+    assert code == 2
+    assert "beyond what a float holds" in err
+    assert len(err.splitlines()) == 1

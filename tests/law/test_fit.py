@@ -245,6 +245,16 @@ def test_what_cannot_be_fitted_says_why(depths, rates, options, complaint):
         fit_power_law(depths, rates, **options)
 
 
+@pytest.mark.parametrize("exponent", [1, -1])
+def test_a_rate_is_predicted_as_far_as_floats_go_and_beyond_that_refused(exponent):
+    fit = fit_power_law([1, 10, 100], [1, 10**exponent, 100**exponent])
+    assert fit.predict(1e300) == pytest.approx(10 ** (300 * exponent))
+    steep = fit_power_law([1, 10], [1, 10 ** (300 * exponent)])
+    assert steep.predict(10) == pytest.approx(10 ** (300 * exponent))
+    with pytest.raises(DepthlrError, match=rf"at depth 100 is 10\^{600 * exponent}, beyond what a float holds"):
+        steep.predict(100)
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("options", [{}, {"spacing": 0.3}, {"pooling": 0.0}, {"pooling": 50.0}])
 def test_the_law_crosses_the_line_at_the_centre_amid_the_depths(seed, options):

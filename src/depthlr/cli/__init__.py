@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -11,6 +12,7 @@ def main() -> None:
     from depthlr.cli.app import app
     from depthlr.errors import DepthlrError
 
+    _lack_no_character()
     try:
         try:
             app()
@@ -22,3 +24,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
+
+
+def _lack_no_character() -> None:
+    """A ? stands for a character that a stream's encoding lacks, such as ± in ASCII."""
+    # Python's own choices: stdout would raise, stderr write six characters for one and push a picture apart.
+    for stream, default in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == default:
+            stream.reconfigure(errors="replace")

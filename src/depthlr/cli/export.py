@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.output import print_note
-from depthlr.data.replace_file import replace_file
+from depthlr.cli.write_file import check_not_the_study, write_file
 from depthlr.errors import DepthlrError
 from depthlr.study.results import Results, read_results
 from depthlr.study.table import to_csv, to_json
@@ -33,29 +32,21 @@ def export(
 ) -> None:
     """Write a sweep's cells as a table."""
     results = read_results(study)
+    if out is not None:
+        check_not_the_study(out, study, "table")
     if format is Format.parquet:
-        _write(out, _parquet(results, out, times))
+        if out is None:
+            raise DepthlrError("Parquet is not text: name a file with --out.")
+        write_file(out, _parquet(results, times))
         return
     text = to_csv(results, times=times) if format is Format.csv else to_json(results, times=times)
     if out is None:
         sys.stdout.write(text)
     else:
-        _write(out, text.encode())
+        write_file(out, text.encode())
 
 
-def _write(out: Path | None, content: bytes) -> None:
-    assert out is not None
-    try:
-        with replace_file(out) as file:
-            file.write(content)
-    except OSError as error:
-        raise DepthlrError(f"{out} cannot be written ({error}): name a file in a folder you can write to.") from error
-    print_note(f"wrote {out}")
-
-
-def _parquet(results: Results, out: Path | None, times: bool) -> bytes:
-    if out is None:
-        raise DepthlrError("Parquet is not text: name a file with --out.")
+def _parquet(results: Results, times: bool) -> bytes:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from depthlr.cli.depth import Json
+from depthlr.cli.optima import read_optima
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
@@ -68,26 +66,8 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
         return results.fit("depth" if over is Over.depth else "size"), results.notes
     if over is not Over.depth:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
-    depths, rates = _read(file)
+    depths, rates = read_optima(file)
     return fit_power_law(depths, rates, spacing=spacing), ()
-
-
-def _read(file: str) -> tuple[list[float], list[float]]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DepthlrError(f"{file} cannot be read ({error}): name a CSV file with columns depth and rate.") from error
-    rows = list(csv.DictReader(text.splitlines(), skipinitialspace=True))
-    if not rows or not {"depth", "rate"} <= set(rows[0]):
-        raise DepthlrError(f"{file} needs a header line with the columns depth and rate, and a row an optimum.")
-    if "loss" in rows[0]:
-        raise DepthlrError(
-            f"{file} has a column loss, so its rows are runs, not optima: fit the study's .sqlite itself."
-        )
-    try:
-        return [float(r["depth"]) for r in rows], [float(r["rate"]) for r in rows]
-    except (TypeError, ValueError) as error:
-        raise DepthlrError(f"{file} has a row whose depth or rate is no number ({error}).") from error
 
 
 def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:

@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.output import print_note
-from depthlr.data.replace_file import replace_file
-from depthlr.errors import DepthlrError
+from depthlr.cli.write_file import check_not_the_study, write_file
 from depthlr.present.report import report as report_of
 
 
@@ -38,11 +36,5 @@ def report(
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return
-    if out.exists() and Path(study).samefile(out):
-        raise DepthlrError(f"{out} is the study itself: choose another name for its report.")
-    try:
-        with replace_file(out) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise DepthlrError(f"{out} cannot be written ({error}): name a file in a folder you can write to.") from error
-    print_note(f"wrote {out}")
+    check_not_the_study(out, study, "report")
+    write_file(out, text.encode())

@@ -19,6 +19,7 @@ is half^2 = half_slope^2 ((x - centre)^2 + spread^2), with spread the weighted d
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import float_info
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,13 @@ class Fit:
 
     def predict(self, depth: float) -> float:
         """The line's rate at a depth."""
-        return float(10 ** (self.intercept + self.slope * math.log10(positive(depth, "The depth"))))
+        decades = self.intercept + self.slope * math.log10(positive(depth, "The depth"))
+        if not float_info.min_10_exp <= decades <= float_info.max_10_exp:
+            raise DepthlrError(
+                f"The line's rate at depth {depth:g} is 10^{decades:.0f}, beyond what a float holds: choose a depth "
+                "nearer to those that were fitted."
+            )
+        return float(10**decades)
 
     def by_law(self, depth: float) -> float:
         """The rate at a depth on the line of the law's slope, -3/2, that crosses this one at the centre."""
