@@ -164,6 +164,17 @@ def test_exports_of_equal_studies_are_equal_to_the_byte(run, study):
     assert "seconds,finished" in run("export", "mine.sqlite", "--times")[1]
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("name", ["mine.sqlite", "./mine.sqlite", "link.sqlite"])
+def test_an_export_never_overwrites_its_study(run, study, monkeypatch, form, name):
+    run("sweep", str(study))
+    os.symlink("mine.sqlite", "link.sqlite")
+    monkeypatch.setattr("depthlr.cli.export._parquet", lambda results, times: b"a table")
+    with pytest.raises(DepthlrError, match="is the study itself: choose another name for its table"):
+        run("export", "mine.sqlite", "--format", form, "--out", name)
+    assert read_results("mine.sqlite").complete
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -33,6 +33,12 @@ def test_tokens_and_regression() -> None:
     assert TensorSet("numbers", X, torch.randn(10, 2)).classes == 0
 
 
+@pytest.mark.parametrize("inputs", [torch.arange(10), torch.randn(10)])
+def test_examples_without_a_shape_are_refused_in_a_sentence(inputs) -> None:
+    with pytest.raises(DepthlrError, match=r"^mine has inputs of shape \(10,\): .* such as \(10, 1\)\.$"):
+        TensorSet("mine", inputs, Y).input  # noqa: B018
+
+
 def test_a_callable_names_a_data_set(tmp_path, monkeypatch) -> None:
     (tmp_path / "their_data.py").write_text(
         "import torch\n"

@@ -84,6 +84,36 @@ def test_other_data_are_refused(filled):
         pass
 
 
+def test_models_that_changed_since_their_cells_ran_are_refused(filled):
+    before = filled.read_bytes()
+    with (
+        pytest.raises(DepthlrError, match=r"other depths \(layers=2: 3 -> 8; layers=3: 4 -> 14\): undo .* delete"),
+        open_store(filled, STUDY, data_digest="11", depths={2: 8, 3: 14}),
+    ):
+        pass
+    assert filled.read_bytes() == before
+    with open_store(filled, STUDY, depths={2: 3, 3: 4}) as store:
+        assert len(store.content().records) == len(CELLS)
+
+
+def test_a_model_none_of_whose_cells_ran_may_change(path):
+    with open_store(path, STUDY, depths={2: 3, 3: 4}) as store:
+        store.put(kept(CELLS[0]))
+    with open_store(path, STUDY, depths={2: 3, 3: 14}):
+        pass
+    assert read_store(path).depths == {2: 3, 3: 14}
+
+
+def test_a_store_without_a_cell_makes_way_for_another_study(path):
+    with open_store(path, STUDY, data_digest="11", depths={2: 3, 3: 4}):
+        pass
+    changed = replace(STUDY, training=replace(STUDY.training, batch=64))
+    with open_store(path, changed, data_digest="22"):
+        pass
+    content = read_store(path)
+    assert (content.study, content.data_digest, content.depths) == (changed, "22", None)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

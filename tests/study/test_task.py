@@ -3,6 +3,7 @@
 import pickle
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,9 @@ from depthlr.errors import DepthlrError
 from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
 from depthlr.study.description import Search
 from depthlr.training.cell import Cell
+from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
+from depthlr.training.stepper import Stepper, initial_state
 
 DIGITS = load("digits")
 
@@ -66,6 +69,70 @@ def test_parameters_that_keep_their_builders_values_are_drawn_from_the_seed_too(
     torch.manual_seed(6)
     task.initialise(two, 0)
     assert torch.equal(weights(one), weights(two))
+
+
+THEIR_STATE = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, layers=1):
+        super().__init__()
+        self.register_buffer("scale", torch.randn(64))
+        self.shift = torch.randn(64)
+        self.norm = nn.BatchNorm1d(64, momentum=0.5)
+        self.net = nn.Sequential(*(nn.Linear(64, 64) for _ in range(layers)), nn.Linear(64, 10))
+        self.count = 0
+
+    def forward(self, x):
+        self.count += 1
+        self.shift = self.shift * 0.9
+        seen = self.norm(x.flatten(1) * self.scale + self.shift) + self.norm.running_mean
+        return self.net(seen) / self.count
+"""
+
+
+@pytest.fixture
+def their_state(tmp_path, monkeypatch):
+    (tmp_path / "their_state.py").write_text(THEIR_STATE)
+    monkeypatch.chdir(tmp_path)
+    return Study("s", Models("their_state:Net", "layers", (1, 2)), Training(steps=3, batch=16))
+
+
+def test_buffers_are_drawn_from_the_seed_as_weights_are(their_state):
+    drawn = []
+    for unseeded, seed in ((5, 0), (6, 0), (6, 1)):  # two processes of one sweep, and another seed
+        torch.manual_seed(unseeded)
+        task = task_at(their_state, 1, DIGITS)
+        model = task.build()
+        task.initialise(model, seed)
+        drawn.append(model)
+    assert torch.equal(drawn[0].scale, drawn[1].scale)
+    assert torch.equal(drawn[0].shift, drawn[1].shift)
+    assert torch.equal(weights(drawn[0]), weights(drawn[1]))
+    assert not torch.equal(drawn[1].scale, drawn[2].scale)
+
+
+def test_the_captured_step_starts_from_the_seeds_buffers_too(their_state):
+    task, cpu = task_at(their_state, 1, DIGITS), torch.device("cpu")
+    host, expected = task.build(), task.build()
+    stepper = Stepper(task, host, task.examples, cpu, compiled=False)
+    for seed in (0, 1, 0):
+        stepper.load(initial_state(task, host, seed, cpu), task.order(seed), 0.1)
+        task.initialise(expected, seed)
+        for name, buffer in expected.named_buffers():
+            assert torch.equal(stepper.model.get_buffer(name), buffer)
+        stepper()
+
+
+def test_no_cell_sees_what_another_left_in_a_model(their_state):
+    cells = [Cell(1, seed, rate) for seed in (0, 1) for rate in (0.1, 0.3, 0.01)]
+    torch.manual_seed(5)
+    found = dict(SerialRunner(task_at(their_state, 1, DIGITS)).train(cells))
+    torch.manual_seed(6)
+    again = task_at(their_state, 1, DIGITS)
+    for cell, outcome in found.items():
+        assert np.array_equal(outcome.losses, train_plainly(again, cell).losses)
 
 
 def test_epochs_are_counted_in_steps_of_the_examples_taken():

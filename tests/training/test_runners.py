@@ -9,11 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.training.tiny import dying_task, tiny_task
+from tests.training.tiny import dying_task, tiny_task, unreduced, unreduced_task
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.training import Cell, SerialRunner, Training, Workers, engine, train_plainly
+from depthlr.training import (
+    Cell,
+    SerialRunner,
+    Training,
+    Workers,
+    engine,
+    mean_cross_entropy,
+    train_plainly,
+    try_step,
+)
 from depthlr.training.captured_optimizer import CapturedMuon
 from depthlr.training.schedule import multipliers
 from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
@@ -47,6 +56,22 @@ def test_the_serial_runner_equals_the_plain_loop_to_the_last_bit(name: str) -> N
     for cell, outcome in SerialRunner(task).train(CELLS):
         assert np.array_equal(outcome.losses, train_plainly(task, cell).losses)
         assert not outcome.diverged
+
+
+def test_frozen_weights_stay_as_they_are_in_every_runner() -> None:
+    task = tiny_task(2, PATTERNS["mlp"])
+
+    def frozen() -> nn.Module:
+        model = task.build()
+        next(model.parameters()).requires_grad_(False)
+        return model
+
+    half = replace(task, build=frozen)
+    expected = train_plainly(half, CELLS[0]).losses
+    ((_, outcome),) = SerialRunner(half).train(CELLS[:1])
+    assert np.array_equal(outcome.losses, expected)
+    assert stepped(half, CELLS[0]) == pytest.approx(expected, rel=1e-4)
+    assert not np.array_equal(expected, train_plainly(task, CELLS[0]).losses)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -85,6 +110,72 @@ def test_a_worker_that_dies_is_named_with_what_may_have_killed_it() -> None:
             list(pool.train(CELLS))
     finally:
         pool.close()
+
+
+class Broken(torch.autograd.Function):
+    """Has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ArithmeticError("no gradient")
+
+
+LOSSES = {
+    "unreduced": (unreduced, r"the loss has shape \(16,\): reduce it"),
+    "constant": (lambda output, target: torch.tensor(1.0), "does not depend on any trainable parameter"),
+    "float": (lambda output, target: float(output.mean()), "the loss is of type float"),
+    "failing": (lambda output, target: output["logits"], r"^the loss failed on the model's output \(IndexError: "),
+    "no gradient": (lambda output, target: Broken.apply(output).mean(), r"its backward pass failed \(Arithmetic"),
+    "dict": (
+        lambda output, target: mean_cross_entropy({"logits": output}, target),
+        "the model's output is of type dict",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "runs", [lambda task: list(SerialRunner(task).train(CELLS)), try_step, lambda t: stepped(t, CELLS[0])]
+)
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_that_cannot_be_trained_on_is_a_sentence(name: str, runs) -> None:
+    loss_fn, message = LOSSES[name]
+    with pytest.raises(DepthlrError, match=message) as caught:
+        runs(replace(tiny_task(2), loss_fn=loss_fn))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_fails_on_a_batch_is_a_sentence() -> None:
+    task = replace(tiny_task(2), build=lambda: nn.Linear(3, 2), initialise=lambda model, seed: None)
+    with pytest.raises(DepthlrError, match=r"^the model failed on a batch \(RuntimeError: .*\)\.$"):
+        try_step(task)
+
+
+def test_a_gpu_without_memory_is_left_to_whoever_can_take_less() -> None:
+    def full(output, target):
+        raise torch.cuda.OutOfMemoryError("full")
+
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        try_step(replace(tiny_task(2), loss_fn=full))
+
+
+def test_a_sentence_crosses_from_worker_processes() -> None:
+    pool = Workers(unreduced_task, workers=1)
+    try:
+        with pytest.raises(DepthlrError, match=r"the loss has shape \(16,\)"):
+            list(pool.train(CELLS))
+    finally:
+        pool.close()
+
+
+def test_a_loss_of_one_entry_is_a_number() -> None:
+    task = tiny_task(2)
+    entry = replace(task, loss_fn=lambda output, target: task.loss_fn(output, target).view(1))
+    ((_, outcome),) = SerialRunner(entry).train(CELLS[:1])
+    assert np.array_equal(outcome.losses, train_plainly(task, CELLS[0]).losses)
 
 
 def test_a_run_that_diverges_stops_early_and_says_so() -> None:

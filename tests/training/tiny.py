@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from depthlr.data import digit_set
 from depthlr.init import apply_plan, init_plan
@@ -27,6 +29,14 @@ def tiny_task(size: int, pattern: str = "resnet?width=4&blocks={}", **training) 
         examples=digit_set(),
         training=Training(**{"steps": 12, "batch": 16, **training}),
     )
+
+
+def unreduced(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target, reduction="none")
+
+
+def unreduced_task(size: int) -> Task:
+    return replace(tiny_task(size), loss_fn=unreduced)
 
 
 def dying_task(size: int) -> Task:

@@ -37,6 +37,7 @@ from depthlr.study.store import read_store
 from depthlr.study.task import task_at
 from depthlr.study.toml import read_study, study_from_dict
 from depthlr.training.engine import open_engine
+from depthlr.training.trial import try_step
 
 
 def sweep(
@@ -94,7 +95,9 @@ def sweep(
 
 def engine_for(study: Study, examples: Examples) -> AbstractContextManager[OpenRunner]:
     """Runners of the training layer, for a study's models of any size."""
-    return open_engine(partial(task_at, study, examples=examples))  # picklable, so that worker processes can call it
+    make_task = partial(task_at, study, examples=examples)  # picklable, so that worker processes can call it
+    try_step(make_task(study.model.sizes[0]))
+    return open_engine(make_task)
 
 
 def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | None) -> tuple[Study, Path]:

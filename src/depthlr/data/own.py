@@ -48,6 +48,11 @@ class TensorSet:
 
     @property
     def input(self) -> str:
+        if self.inputs.dim() < 2:
+            raise DepthlrError(
+                f"{self.name} has inputs of shape {tuple(self.inputs.shape)}: give every example a shape of its own, "
+                f"such as {(len(self), 1)}."
+            )
         if self.inputs.is_floating_point():
             return "x".join(map(str, self.inputs.shape[1:]))
         return f"ids:{self.inputs.shape[1]}:{int(self.inputs.max()) + 1}"

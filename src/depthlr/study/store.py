@@ -73,9 +73,10 @@ class Store:
 def open_store(
     path: Path | str, study: Study, *, data_digest: str | None = None, depths: Mapping[int, int] | None = None
 ) -> Iterator[Store]:
-    """The study's file, made if it is not there, for this process alone to write; a changed study is refused.
+    """The study's file, made if it is not there, for this process alone to write.
 
-    The first run records the digest of its data and the models' effective depths, and later data must be the same.
+    The first run records the digest of its data and the models' effective depths. Once a cell is kept, a changed study,
+    other data and other depths are refused.
     """
     place = Path(path)
     with ExitStack() as stack:
@@ -86,11 +87,11 @@ def open_store(
             new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
             if not new:
                 _check_ours(place, connection)
-                _check_same(place, connection, study)
+                _check_same(place, connection, study, data_digest, depths)
             with _transaction(connection):
                 if new:
-                    _create(connection, study)
-                _keep_facts(place, connection, data_digest, depths)
+                    _create(connection)
+                _keep_facts(place, connection, study, data_digest, depths)
         yield Store(place, connection)
 
 
@@ -141,12 +142,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _create(connection: sqlite3.Connection, study: Study) -> None:
+def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {SCHEMA}")
     for table in TABLES:
         connection.execute(table)
-    _keep(connection, "study", study.to_dict())
 
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
@@ -156,27 +156,52 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
         raise DepthlrError(f"{path} was written by a newer depthlr: upgrade with pip install -U depthlr.")
 
 
-def _check_same(path: Path, connection: sqlite3.Connection, study: Study) -> None:
-    stored = _facts(path, connection).study
-    if stored.digest != study.digest:
+def _check_same(
+    path: Path,
+    connection: sqlite3.Connection,
+    study: Study,
+    data_digest: str | None,
+    depths: Mapping[int, int] | None,
+) -> None:
+    """Refuse to mix new cells with those of another study, of other data, or of models that were changed since."""
+    swept = [size for (size,) in connection.execute("SELECT DISTINCT size FROM cells ORDER BY size")]
+    if not swept:  # as a first run that failed leaves it
+        return
+    stored = _facts(path, connection)
+    if stored.study.digest != study.digest:
         changes = "; ".join(
-            line for line in difference(stored, study) if not line.startswith(("name:", "data.folder:"))
+            line for line in difference(stored.study, study) if not line.startswith(("name:", "data.folder:"))
         )
         raise DepthlrError(
             f"{path} holds another study ({changes}): undo the change to resume it, or choose another file."
         )
+    if data_digest is not None and stored.data_digest not in (None, data_digest):
+        raise DepthlrError(
+            f"{path} was begun on other data (digest {stored.data_digest}, now {data_digest}): name the folder of the "
+            "data it was begun on, or choose another file."
+        )
+    before, now = stored.depths or {}, depths or {}
+    changed = [size for size in swept if size in before and before[size] != now.get(size, before[size])]
+    if changed:
+        changes = "; ".join(f"{study.model.vary}={size}: {before[size]} -> {now[size]}" for size in changed)
+        raise DepthlrError(
+            f"{path} was begun on models of other depths ({changes}): undo the change to resume it, choose another "
+            "file, or delete this one."
+        )
 
 
 def _keep_facts(
-    path: Path, connection: sqlite3.Connection, data_digest: str | None, depths: Mapping[int, int] | None
+    path: Path,
+    connection: sqlite3.Connection,
+    study: Study,
+    data_digest: str | None,
+    depths: Mapping[int, int] | None,
 ) -> None:
-    known = _fact(connection, "data")
+    """The study and what is known of it; facts of a study that no cell was kept of make way for another's."""
+    if not fact_rows(connection) or _facts(path, connection).study.digest != study.digest:
+        connection.execute("DELETE FROM facts")
+        _keep(connection, "study", study.to_dict())
     if data_digest is not None:
-        if known not in (None, data_digest):
-            raise DepthlrError(
-                f"{path} was begun on other data (digest {known}, now {data_digest}): name the folder of the data it "
-                "was begun on, or choose another file."
-            )
         _keep(connection, "data", data_digest)
     if depths is not None:
         _keep(connection, "depths", {str(size): depth for size, depth in depths.items()})

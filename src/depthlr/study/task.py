@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
 from depthlr.data.order import steps_per_epoch
@@ -23,25 +26,23 @@ def task_at(study: Study, size: int, examples: Examples) -> Task:
     template, example = build(spec, input=examples.input)
     variance: Variance = "he" if study.training.variance == "he" else "gating"
     plan = init_plan(template, example, variance=variance, branch_scale=_branch_scale(study))
-    whole = all(step.become != "kept" for step in plan)
+    whole = all(step.become != "kept" for step in plan) and not any(True for _ in template.buffers())
 
-    def fresh() -> nn.Module:
-        return build(spec, input=examples.input)[0]
+    def built(seed: int = 0) -> nn.Module:
+        """Drawn from a seed always: what is neither weight nor buffer must be alike in every process too."""
+        with random_states_kept(seed, devices=[]):
+            return build(spec, input=examples.input)[0]
 
     def initialise(model: nn.Module, seed: int) -> None:
-        source = template if whole else _built_under(seed)
+        # What the plan does not write has its builder's value, so the builder must draw it from the seed.
+        source = template if whole else built(seed)
         apply_plan(source, plan, torch.Generator().manual_seed(seed))
         with torch.no_grad():
-            for mine, theirs in zip(model.parameters(), source.parameters(), strict=True):
+            for mine, theirs in zip(_tensors(model), _tensors(source), strict=True):
                 mine.copy_(theirs)
 
-    def _built_under(seed: int) -> nn.Module:
-        """A parameter that the plan keeps has its builder's value, so the builder must draw it from the seed."""
-        with random_states_kept(seed, devices=[]):
-            return fresh()
-
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
-    return Task(fresh, initialise, examples, budget(study, examples), loss_fn, limit=study.data.limit)
+    return Task(built, initialise, examples, budget(study, examples), loss_fn, limit=study.data.limit)
 
 
 def budget(study: Study, examples: Examples) -> Budget:
@@ -75,6 +76,10 @@ def judged_steps(study: Study, examples: Examples | None) -> int | None:
     if examples is None:
         raise DepthlrError("The metric last_epoch needs to know how long an epoch is: pass the examples.")
     return epoch_steps(study, examples)
+
+
+def _tensors(model: nn.Module) -> Iterator[Tensor]:
+    return chain(model.parameters(), model.buffers())
 
 
 def _branch_scale(study: Study) -> BranchScale:

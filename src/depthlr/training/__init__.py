@@ -6,6 +6,7 @@ from depthlr.training.graphs import GraphRunner
 from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task, Training, mean_cross_entropy
+from depthlr.training.trial import try_step
 from depthlr.training.workers import Workers
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "mean_cross_entropy",
     "open_engine",
     "train_plainly",
+    "try_step",
 ]

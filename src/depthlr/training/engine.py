@@ -19,8 +19,7 @@ def open_engine(
     make_task: MakeTask, *, device: str | None = None, workers: int | None = None
 ) -> Iterator[Callable[[int], Runner]]:
     """A function that opens a runner for a size. `make_task(size)` must be picklable where workers are processes."""
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device or chosen_device()
     if device.startswith("cuda"):
         yield _Graphs(make_task, device)
         return
@@ -33,6 +32,11 @@ def open_engine(
         yield lambda size: _Lent(pool)
     finally:
         pool.close()
+
+
+def chosen_device() -> str:
+    """The GPU, where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class _Graphs:

@@ -1,6 +1,7 @@
 """Cells one after the other in this process: the plain loop's numbers to the last bit, with what it wastes left out.
 
-The model is built once and re-initialised in place; a run stops soon after its loss stops being finite.
+The model is built once and re-initialised in place, and what a run writes into it besides its weights is undone; a run
+stops soon after its loss stops being finite.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from depthlr.trace.attributes import attributes_kept
 from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
+from depthlr.training.loss import loss_on, told
 from depthlr.training.optimizer import make_optimizers
 from depthlr.training.precision import autocast, products_in
 from depthlr.training.schedule import multipliers
@@ -29,12 +32,13 @@ class SerialRunner:
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
         self._model = task.build().to(self._device).train()
-        self._buffers = {n: b.detach().clone() for n, b in self._model.named_buffers()}
         self._factors = multipliers(task.training.schedule, task.training.steps, task.training.warmup)
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
         for cell in cells:
-            yield cell, self._one(cell)
+            with attributes_kept(self._model):
+                outcome = self._one(cell)
+            yield cell, outcome
 
     def close(self) -> None:
         del self._model, self._examples
@@ -43,9 +47,6 @@ class SerialRunner:
         start = time.perf_counter()
         task, training = self._task, self._task.training
         task.initialise(self._model, cell.seed)
-        with torch.no_grad():
-            for name, buffer in self._model.named_buffers():
-                buffer.copy_(self._buffers[name])
         parameters = list(self._model.parameters())
         optimizers = make_optimizers(training, parameters, cell.rate)
         order = task.order(cell.seed).to(self._device)
@@ -55,10 +56,11 @@ class SerialRunner:
             for step, factor in enumerate(self._factors):
                 inputs, target = self._examples.batch(order[step])
                 with autocast(training.precision, self._device):
-                    loss = task.loss_fn(self._model(inputs), target)
+                    loss = loss_on(self._model, inputs, target, task.loss_fn)
                 for parameter in parameters:
                     parameter.grad = None
-                loss.backward()  # type: ignore[no-untyped-call]
+                with told("the loss has no gradient, its backward pass failed"):
+                    loss.backward()  # type: ignore[no-untyped-call]
                 for optimizer in optimizers:
                     for group in optimizer.param_groups:
                         group["lr"] = cell.rate * factor

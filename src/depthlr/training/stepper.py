@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
 from depthlr.training.captured_optimizer import captured_optimizers, forget
+from depthlr.training.loss import loss_on, told
 from depthlr.training.precision import autocast
 from depthlr.training.schedule import multipliers
 from depthlr.training.task import Task
@@ -33,7 +34,7 @@ class Stepper:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if compiled:
             compile_repeated(self.model)
-        self.parameters = list(self.model.parameters())
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]  # others have no gradient to ask for
         self._order = torch.zeros(training.steps, training.batch, dtype=torch.int64, device=self._device)
         self._factors = torch.tensor(
             multipliers(training.schedule, training.steps, training.warmup), dtype=torch.float64
@@ -63,8 +64,9 @@ class Stepper:
         if self._images and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         with autocast(training.precision, self._device):
-            loss = self._task.loss_fn(self.model(inputs), target)
-        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+            loss = loss_on(self.model, inputs, target, self._task.loss_fn)
+        with told("the loss has no gradient, its backward pass failed"):
+            gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
         for optimizer in self._optimizers:

@@ -49,12 +49,17 @@ class Training:
 
 def mean_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean over all predictions, (batch, classes) or (batch, tokens, classes)."""
+    if not isinstance(logits, Tensor):
+        raise DepthlrError(
+            f"cross_entropy takes a tensor of logits, and the model's output is of type {type(logits).__name__}: name "
+            "a loss of your own that takes it, as module:function."
+        )
     return F.cross_entropy(logits.float().flatten(0, -2), target.flatten())
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model of one size, on its data. `initialise(model, seed)` writes a seed's initialisation into it."""
+    """A model of one size, on its data. `initialise(model, seed)` writes a seed's weights and buffers into it."""
 
     build: Callable[[], nn.Module]
     initialise: Callable[[nn.Module, int], None]

@@ -1,0 +1,89 @@
+"""`depthlr sweep` of a user's own model, data and loss: what cannot be trained is one sentence, and leaves no file."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from depthlr.cli.sweep import sweep
+from depthlr.errors import DepthlrError
+from depthlr.study import read_store
+
+OWN = """
+import torch
+from torch import nn
+
+def net(layers=1):
+    return nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)), nn.Linear(4, 1))
+
+class Named(nn.Module):
+    def __init__(self, layers=1):
+        super().__init__()
+        self.net = net(layers)
+    def forward(self, x):
+        return {"logits": self.net(x)}
+
+def data():
+    return [(torch.ones(8, 4), torch.zeros(8, 1))]
+def ids():
+    return [(torch.arange(8), torch.zeros(8, 1))]
+
+def squared(output, target):
+    return (output - target).square().mean()
+def unreduced(output, target):
+    return (output - target).square()
+def broken(output, target):
+    return 1 / 0
+"""
+
+STUDY = """
+[model]
+spec = "their_sweep:{model}"
+vary = "layers"
+sizes = [1]
+[data]
+name = "their_sweep:{data}"
+[training]
+steps = 2
+batch = {batch}
+loss = "{loss}"
+[search]
+points = 3
+seeds = 1
+"""
+
+app = typer.Typer()
+app.command()(sweep)
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """Sweep in one process a study that differs from one that trains in so much."""
+    (tmp_path / "their_sweep.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0})
+
+    def swept(model="net", data="data", batch=4, loss="their_sweep:squared"):
+        (tmp_path / "own.toml").write_text(STUDY.format(model=model, data=data, batch=batch, loss=loss))
+        app(["own.toml"], standalone_mode=False)
+        return read_store(tmp_path / "own.sqlite")
+
+    return swept
+
+
+@pytest.mark.parametrize(
+    ("different", "message"),
+    [
+        ({"model": "Named", "loss": "cross_entropy"}, "the model's output is of type dict"),
+        ({"loss": "their_sweep:unreduced"}, r"the loss has shape \(4, 1\)"),
+        ({"loss": "their_sweep:broken"}, "the loss failed .*ZeroDivisionError"),
+        ({"data": "ids"}, r"has inputs of shape \(8,\)"),
+        ({"batch": 100}, "A batch of 100 cannot be drawn"),
+    ],
+)
+def test_what_cannot_be_trained_is_a_sentence_and_leaves_no_file(swept, tmp_path, different, message):
+    with pytest.raises(DepthlrError, match=message) as caught:
+        swept(**different)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "own.sqlite").exists()
+    assert swept().records
