@@ -25,11 +25,12 @@ from depthlr.recipes.page.page import results_page
 from depthlr.recipes.page.pictures import both, pictures
 from depthlr.recipes.page.provenance_table import provenance_table
 from depthlr.recipes.page.recipe_table import recipe_table
-from depthlr.recipes.page.sensitivity import APART, apart, sensitivity
+from depthlr.recipes.page.sensitivity import apart, sensitivity
 from depthlr.recipes.page.time_table import time_table
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import chosen, job_of, run_job
 from depthlr.recipes.setting import Setting
+from depthlr.study.adaptive import APART
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.training.cell import Cell

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from depthlr.study import estimate, wanted
-from depthlr.study.adaptive import best, expected
+from depthlr.study.adaptive import APART, best, expected
 from depthlr.study.search import PLANS
 from depthlr.training.cell import Cell
 
@@ -126,6 +126,31 @@ def test_adaptive_search_finds_the_grids_optimum_with_an_eighth_of_its_cells():
     found = score(landscape(seed) for seed in range(1000, 1012))
     assert found.near >= 0.95
     assert found.cells <= 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([made_up, chaotic]), st.integers(0, 10**6))
+def test_seeds_that_end_far_apart_have_tried_each_others_best(make, seed):
+    given = make("adaptive", seed, 40, seeds=3)
+    search, known = given.study.search, explore(given)
+    for size in given.study.model.sizes:
+        curves = [curve(given, known, size, one) for one in search.seeds]
+        alive = [one for one in curves if math.isfinite(min(one.values()))]
+        for one in curves:
+            far = [best(other) for other in alive if abs(best(other) - best(one)) * search.spacing > APART]
+            assert set(far) <= set(one)
+
+
+def test_a_dip_is_left_for_the_valley_that_another_seed_found():
+    """At the second size the first seed starts in a dip between walls, away from the valley of both."""
+    given = made_up("adaptive", 0, 80, sizes=(2, 4), seeds=2)
+    index = np.arange(80)
+    losses = np.stack([np.stack(2 * [1 + 0.002 * (index - at) ** 2]) for at in (40, 20)])
+    start = expected({2: 40.0}, 4, given.study.search)
+    losses[1, 0, start - 8 : start], losses[1, 0, start], losses[1, 0, start + 1 :] = 3.0, 1.3, 3.0
+    given = dataclasses.replace(given, losses=losses)
+    known = explore(given)
+    assert [best(curve(given, known, 4, seed)) for seed in given.study.search.seeds] == [20, 20]
 
 
 def test_adaptive_search_follows_an_optimum_that_jumps():

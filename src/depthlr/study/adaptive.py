@@ -9,6 +9,8 @@ the right it rises steeply until training diverges. So
 3. walk: from a seed's best rate outwards on both sides, rate by rate, until two in a row (or one, beyond doubt) lie
    above the best by more than the curves are rough, or six were run. A new best starts the walk anew, so none stops
    at a window's edge.
+4. exchange: where seeds end half a decade apart, each tries the others' best rates, and walks on from one that is
+   better: a dip beside divergence, or the other side of a ridge, would else pass for an optimum.
 
 The roughness is measured: how far a loss lies from the line through its neighbours, near the optima of this size and
 the one before. So a smooth landscape costs few cells, and a ragged one more. `benchmarks/search.py` measures both.
@@ -33,6 +35,7 @@ REACH = 6  # or so many steps: on the roughest curves what lies beyond is luck
 BOTTOM = 4  # grid steps around an optimum in which roughness is measured
 SMOOTH, UNKNOWN = 3e-4, 5e-3  # the least roughness of log loss, and the one assumed before three places show it
 WIDE = 4  # a gap of this many steps beside the best is halved, not walked
+APART = 0.5  # decades between two seeds' optima that are not the same valley's
 SLOPE, SLOPE_WEIGHT = -1.0, 0.04  # rate ~ size^-1 give or take 1/2, against optima that scatter by 0.1 decades
 REMEMBERED = 3  # sizes the extrapolation looks back on
 
@@ -52,6 +55,7 @@ def adaptive(search: Search, sizes: Sequence[int]) -> Plan:
             yield from _run(search, size, wave, curves)
             rough = roughness([*before, *curves])
             wave = [(seed, i) for seed, curve in enumerate(curves) for i in undecided(curve, rough, search.points)]
+            wave = wave or exchanged(curves, search)
         before = curves
         found = [best(curve) for curve in curves if math.isfinite(min(curve.values()))]
         if found:
@@ -90,6 +94,17 @@ def undecided(curve: Mapping[int, float], rough: float, points: int) -> list[int
             steps = _walk(curve, centre, side, end, rough)
         wave += [centre + side * step for step in steps]
     return wave
+
+
+def exchanged(curves: Sequence[Mapping[int, float]], search: Search) -> Points:
+    """The best rates of other seeds, for those seeds that ended far from them and have not run them."""
+    optima = {best(curve) for curve in curves if math.isfinite(min(curve.values()))}
+    return [
+        (seed, other)
+        for seed, curve in enumerate(curves)
+        for other in sorted(optima - set(curve))
+        if abs(other - best(curve)) * search.spacing > APART
+    ]
 
 
 def roughness(curves: Sequence[Mapping[int, float]]) -> float:

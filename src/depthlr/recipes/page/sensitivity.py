@@ -12,9 +12,9 @@ from depthlr.law.power import LAW_EXPONENT
 from depthlr.recipes.page.comparison import against
 from depthlr.recipes.page.kept import Sweep
 from depthlr.recipes.page.words import NOTHING, slope, table
+from depthlr.study.adaptive import APART
 from depthlr.study.results import Results
 
-APART = 0.5  # decades between two seeds' optima from which on a size's optimum is in doubt
 PAPERS_POOLING = 0.0  # one over each depth's own variance
 HEAD = (
     "setting",
