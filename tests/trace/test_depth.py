@@ -516,3 +516,21 @@ def test_of_several_outputs_logits_count_or_the_deepest(output, depth: int) -> N
     trunk = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(4)))
     parts = {"stem": nn.Linear(4, 8), "aux": nn.Linear(8, 2), "trunk": trunk, "head": nn.Linear(8, 2)}
     assert effective_depth(module(forward, **parts), EXAMPLE).total == depth
+
+
+def test_a_weight_and_its_low_rank_correction_are_one_plain_layer() -> None:
+    class Corrected(nn.Module):
+        def __init__(self, wide: int, out: int) -> None:
+            super().__init__()
+            self.whole, self.down, self.up = nn.Linear(wide, out), nn.Linear(wide, 2), nn.Linear(2, out)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.whole(x) + 0.5 * self.up(F.dropout(self.down(x), 0.1))
+
+    stack = nn.Sequential(Corrected(4, 8), nn.ReLU(), Corrected(8, 8), nn.ReLU(), Corrected(8, 2))
+    depth = effective_depth(stack, EXAMPLE)
+    assert (depth.plain, depth.residual, depth.flags) == (3, 0, ())
+    assert [u.width for u in depth.units] == [8, 8, 2]
+    blocks = [module(lambda s, x: x + s.b(F.relu(s.a(x))), a=Corrected(8, 8), b=Corrected(8, 8)) for _ in range(3)]
+    depth = effective_depth(nn.Sequential(nn.Linear(4, 8), *blocks, nn.Linear(8, 2)), EXAMPLE)
+    assert (depth.plain, depth.residual, depth.flags) == (2, 3, ())

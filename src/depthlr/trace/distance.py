@@ -98,8 +98,10 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
             shortest, longest = [lengths[i][0] for i in inputs], [lengths[i][1] for i in inputs]
             if max(longest):
                 here, step = units[origin] + 1, origin
-                # Equally long weighted branches are one plain layer in parallel parts, not an update of a stream.
-                what = "residual" if min(shortest) == 0 or len(set(shortest)) > 1 else "plain"
+                # Equally long weighted branches are one plain layer in parallel parts, not an update of a stream; so
+                # are linear ones of any length, such as a weight and its low-rank correction.
+                parts = min(shortest) > 0 and (len(set(shortest)) == 1 or _linear(graph, lengths, origin))
+                what = "plain" if parts else "residual"
                 over = max(residuals[i] for i in inputs) - residuals[origin]
                 if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
                     over = max(over, max(shortest))
@@ -112,6 +114,11 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
         skipped.append(over)
         residuals.append(residuals[step] + (what == "residual"))
     return Distances(units, back, kind, skipped)
+
+
+def _linear(graph: Graph, region: Iterable[int], origin: int) -> bool:
+    """Does nothing but weights, sums and reshapes lie in a region?"""
+    return all(graph.nodes[i].weighted or graph.nodes[i].name in ops.LINEAR for i in region if i != origin)
 
 
 def _union(bits: Iterable[int]) -> int:

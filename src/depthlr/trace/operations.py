@@ -46,6 +46,8 @@ TRANSPARENT = frozenset(
      "boolean_dispatch", "adaptive_max_pool2d", "__getitem__", "select", "narrow", "chunk", "split", "roll", "cat"}
 )  # fmt: skip
 
+LINEAR = TRANSPARENT | ADDITIONS | MULTIPLICATIONS
+
 ACTIVATIONS = frozenset(
     {"relu", "relu_", "gelu", "silu", "silu_", "tanh", "tanh_", "sigmoid", "sigmoid_", "elu", "elu_", "leaky_relu",
      "leaky_relu_", "selu", "selu_", "celu", "celu_", "softplus", "mish", "hardswish", "hardtanh", "hardtanh_",

@@ -33,7 +33,7 @@ def units_of(graph: Graph, far: Distances) -> tuple[Unit, ...]:
         normed[residual[-1]] = None
     units = []
     for n in chain:
-        ends = last_weighted(graph, far, n) if far.kind[n] == "residual" else (n,)
+        ends = (n,) if graph.nodes[n].weighted else last_weighted(graph, far, n)
         last = ends[0] if ends else n
         after = normed[n]
         state = n if after is None else after
