@@ -12,7 +12,7 @@ from depthlr.law.power import transfer
 from depthlr.recipes import RECIPES
 from depthlr.recipes.audio import PRINTED_RATES
 from depthlr.recipes.recipe import AnySetting
-from depthlr.recipes.zero_shot import PRINTED_MEDIANS, PRINTED_RATE, PRINTED_TRANSFERS, SOURCE
+from depthlr.recipes.zero_shot import PRINTED_MEDIANS, PRINTED_RATE, PRINTED_TRANSFERS, SOURCE, VIT_384_EPOCH_3
 
 
 def slope(setting: AnySetting, where: str) -> float:
@@ -66,3 +66,11 @@ def test_one_cnn_is_printed_with_three_slopes() -> None:
     cnn = named("cifar10-cnn")
     places = ("tab:main-results", "fig:cnn-padding", "fig:kernel_size_cifar10_relu")
     assert [slope(cnn, where) for where in places] == [-1.339, -1.5, -1.74]
+
+
+def test_the_zero_shot_rate_is_not_on_the_grid_that_is_stated() -> None:
+    places = [
+        79 * (math.log10(rate) + 5) / 5 for rate in (PRINTED_RATE, VIT_384_EPOCH_3.study("paper").search.rates[37])
+    ]
+    assert abs(places[0] - round(places[0])) > 0.2
+    assert places[1] == pytest.approx(37), "where a rate of the grid would lie"

@@ -7,8 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from depthlr.cli.output import print_note
-from depthlr.data.replace_file import replace_file
+from depthlr.cli.write_file import write_file
 from depthlr.errors import DepthlrError
 from depthlr.present.style import SIZE, pyplot, style
 
@@ -39,9 +38,4 @@ def write_picture(
         figure = Figure(figsize=SIZE, layout="constrained")  # of no window system
         draw(figure.subplots())
         figure.savefig(content, format=form, metadata=UNDATED[form])
-    try:
-        with replace_file(path) as file:
-            file.write(content.getvalue())
-    except OSError as error:
-        raise DepthlrError(f"{path} cannot be written ({error}): name a file in a folder you can write to.") from error
-    print_note(f"wrote {path}")
+    write_file(path, content.getvalue())
