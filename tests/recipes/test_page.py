@@ -13,6 +13,7 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
+from depthlr.recipes.kernel import KERNEL
 from depthlr.recipes.main import CIFAR10_CNN, CIFAR10_VIT, MAIN
 from depthlr.recipes.padding import PADDING
 from depthlr.recipes.page.answer import every_setting, finished
@@ -22,7 +23,7 @@ from depthlr.recipes.page.kept import Kept, Sweep, read_kept
 from depthlr.recipes.page.learning import guessing
 from depthlr.recipes.page.offsets import offsets, rate_ratios
 from depthlr.recipes.page.page import results_page
-from depthlr.recipes.page.pictures import both, pictures
+from depthlr.recipes.page.pictures import both, comparable, pictures
 from depthlr.recipes.page.provenance_table import provenance_table
 from depthlr.recipes.page.recipe_table import recipe_table
 from depthlr.recipes.page.sensitivity import apart, sensitivity
@@ -232,12 +233,22 @@ def test_a_landscape_is_a_scan_and_what_the_search_adds_to_its_seed() -> None:
         study = CIFAR10_VIT.study("short")
         study = replace(study, search=replace(study.search, kind=kind, seeds=tuple(seeds)))
         cells = [Cell(2, seed, rate) for seed in seeds for rate in rates]
-        return Results(study, tuple(Record(cell, cell.rate, False, 0.0, "", b"") for cell in cells))
+        return Results(study, tuple(Record(cell, cell.rate, False, 0.0, "", b"") for cell in cells), {2: 6})
 
-    drawn = both(results([1e-4, 1e-2, 1.0], range(1), "grid"), results([1e-3, 1e-2], range(3), "adaptive"))
+    searched = replace(results([1e-3, 1e-2], range(3), "adaptive"), depths={2: 6, 4: 10})
+    drawn = both(results([1e-4, 1e-2, 1.0], range(1), "grid"), searched)
+    assert drawn.depths == {2: 6, 4: 10}  # of an unfinished scan too
     assert [record.cell for record in drawn.records] == [Cell(2, 0, rate) for rate in (1e-4, 1e-3, 1e-2, 1.0)]
     (curve,) = drawn.curves
     assert curve.rates == (1e-4, 1e-3, 1e-2, 1.0)
+
+
+def test_a_baseline_is_drawn_under_the_protocol_of_what_it_is_compared_with() -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    assert {sweep.protocol for sweep in comparable(KERNEL, kept)} == {"short"}
+    assert comparable(MAIN, kept)[0].protocol == "paper"  # its own settings: the fullest
+    alone = Kept({"cifar10-cnn": kept.sweeps["cifar10-cnn"], "cnn-kernel-5": kept.sweeps["cnn-kernel-5"]}, {})
+    assert [sweep.protocol for sweep in comparable(KERNEL, alone)] == ["paper", "short"]  # where there is no other
 
 
 def test_settings_of_different_protocols_are_said_not_to_compare() -> None:

@@ -30,6 +30,8 @@ from depthlr.recipes.page.kept import Energies, Kept, Sweep
 from depthlr.recipes.page.pathsum_table import pathsum_rates
 from depthlr.recipes.page.zero_shot_tables import NAMES, errors
 from depthlr.recipes.recipe import Recipe
+from depthlr.recipes.running.jobs import home
+from depthlr.recipes.setting import Setting
 from depthlr.recipes.theory import FAMILIES
 from depthlr.recipes.variants import SCANS
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
@@ -46,7 +48,7 @@ def pictures(kept: Kept) -> dict[str, list[Panel]]:
     """Panels by the picture's name, `RECIPE` or `RECIPE.KIND`; only what can be drawn."""
     found: dict[str, list[Panel]] = {}
     for name, recipe in RECIPES.items():
-        sweeps = _sweeps(recipe, kept)
+        sweeps = comparable(recipe, kept)
         if sweeps and name != "pathsum":
             found[name] = [_scaling(sweep) for sweep in sweeps]
         if sweeps and name == "variants":
@@ -122,10 +124,16 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
     add_legend(axes, "below", columns=2)
 
 
-def _sweeps(recipe: Recipe, kept: Kept) -> list[Sweep]:
-    found = [one for setting in recipe.settings if isinstance(one := kept.of(setting), Sweep)]
-    fitted = [sweep for sweep in found if sweep.setting.scan is None]
-    return [sweep for sweep in fitted if any(curve.optimum for curve in sweep.learnt.curves)]
+def comparable(recipe: Recipe, kept: Kept) -> list[Sweep]:
+    """The sweeps to draw: another recipe's settings under this one's protocol if they have it, so that they compare."""
+    settings = [setting for setting in recipe.settings if isinstance(setting, Setting) and setting.scan is None]
+    own = {s.protocol for setting in settings if home(setting) is recipe for s in kept.protocols(setting)[:1]}
+    found = []
+    for setting in settings:
+        sweeps = kept.protocols(setting)
+        alike = [sweep for sweep in sweeps if sweep.protocol in own and home(setting) is not recipe]
+        found += (alike or sweeps)[:1]
+    return [sweep for sweep in found if any(curve.optimum for curve in sweep.learnt.curves)]
 
 
 def _scaling(sweep: Sweep) -> Panel:
@@ -145,7 +153,8 @@ def both(scan: Results, searched: Results) -> Results:
     """A scan with what a search of the same runs adds to its seed: few rates on the walls, many in the valley."""
     known = {record.cell: record for record in (*searched.records, *scan.records)}
     cells = sorted(cell for cell in known if cell.seed in scan.study.search.seeds)
-    return replace(scan, records=tuple(known[cell] for cell in cells))
+    depths = {**(searched.depths or {}), **(scan.depths or {})}
+    return replace(scan, records=tuple(known[cell] for cell in cells), depths=depths)
 
 
 def _energies(title: str, shown: Sequence[Energies]) -> Panel:
