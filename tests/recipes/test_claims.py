@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from depthlr.recipes.main import MAIN
+from depthlr.recipes.page.families import families
 from depthlr.recipes.page.kept import Kept, Sweep, read_kept
 from depthlr.recipes.running.carried import tuned_rates
 from depthlr.recipes.setting import Setting
@@ -79,3 +80,15 @@ def test_two_short_epochs_steepen_the_slope_and_three_flatten_it_as_in_the_paper
         assert min((1, 2, 3), key=lambda n: printed[f"vit-{width}-epoch-{n}"]) == 2
     full = [under(kept, f"vit-384-epoch-{n}", "paper").fit("depth").slope for n in (2, 3)]
     assert full == sorted(full)
+
+
+def test_the_readme_names_the_slopes_of_the_page(kept) -> None:
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    middle = {
+        row.split(" | ")[0].removeprefix("| "): row.split(" | ")[2].strip("*") for row in families(kept).splitlines()
+    }
+    assert (
+        f"slopes have a median of {middle['CNNs, SGD']} for CNNs, {middle['ResNets, SGD']} for ResNets, "
+        f"{middle['transformers, post-LN, SGD']} for post-LN transformers and "
+        f"{middle['transformers, pre-LN, SGD']} for a pre-LN one." in readme
+    )
