@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.main import MAIN
+from depthlr.recipes.page.changes import CHANGES, changes, difference, told
 from depthlr.recipes.page.families import families
 from depthlr.recipes.page.kept import Kept, Sweep, read_kept
+from depthlr.recipes.page.sensitivity import apart, sensitivity
 from depthlr.recipes.running.carried import tuned_rates
 from depthlr.recipes.setting import Setting
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
@@ -92,3 +97,65 @@ def test_the_readme_names_the_slopes_of_the_page(kept) -> None:
         f"{middle['transformers, post-LN, SGD']} for post-LN transformers and "
         f"{middle['transformers, pre-LN, SGD']} for a pre-LN one." in readme
     )
+
+
+def slopes(kept: Kept, name: str, protocol: str = "short") -> tuple[Fit, Fit]:
+    sweep = under(kept, name, protocol)
+    size, depth = sweep.fit("size"), sweep.fit("depth")
+    assert size is not None
+    assert depth is not None
+    return size, depth
+
+
+def test_the_depth_that_is_counted_decides_a_tenth_to_almost_half_of_a_power(kept) -> None:
+    counted = [sweep for sweep in kept.sweeps.values() if sweep.counts and sweep.setting.label == "size"]
+    moved = {s.setting.name: s.fit("size").slope - s.fit("depth").slope for s in counted}
+    assert 0.095 < min(moved.values()) < max(moved.values()) < 0.455
+    assert min(moved[name] for name in moved if "resnet" in name) > 0.195
+
+
+def test_three_of_four_resnets_contain_the_law_over_total_depth_and_none_over_blocks(kept) -> None:
+    names = ("cifar10-resnet", "cifar100-resnet", "imagenet-resnet", "resnet-dropout")
+    fits = [(kept.sweeps[name].fit("depth"), kept.sweeps[name].fit("size")) for name in names]
+    assert [total.interval[0] <= LAW for total, _ in fits] == [True, False, True, True]
+    assert all(total.interval[1] >= LAW for total, _ in fits)
+    assert not any(blocks.interval[0] <= LAW for _, blocks in fits)
+    table = sensitivity([sweep for sweep in kept.sweeps.values() if sweep.counts])
+    for name in names:
+        assert f"| {kept.sweeps[name].setting.title} |" in table
+
+
+def test_batch_norm_falls_faster_by_two_thirds_of_a_power(kept) -> None:
+    with_norm, without = slopes(kept, "resnet-batch-norm")[0], slopes(kept, "cifar10-resnet")[0]
+    assert with_norm.slope - without.slope == pytest.approx(-2 / 3, abs=0.05)
+
+
+def test_seeds_that_settle_apart_are_those_the_page_names(kept) -> None:
+    counted = [sweep for sweep in kept.sweeps.values() if sweep.counts]
+    scattered = {sweep.setting.name: apart(sweep) for sweep in counted if "cnn" in sweep.setting.name and apart(sweep)}
+    assert set(scattered) == {"cnn-gelu", "cnn-gelu-he", "cnn-adam", "cnn-zeros", "cnn-kernel-5", "cifar10-cnn"}
+    assert scattered["cifar10-cnn"] == (24,)
+
+
+@pytest.mark.parametrize(("name", "whole", "cut"), [("cifar10-cnn", -1.70, -1.40), ("cifar10-resnet", -1.29, -1.12)])
+def test_a_grid_that_ends_at_a_tenth_flattens_the_slope(kept, name, whole, cut) -> None:
+    rates = tuned_rates(under(kept, name, "paper").learnt)
+    for most, stated in ((math.inf, whole), (0.1, cut)):
+        logs = np.log10([min(rate, most) for rate in rates.values()])
+        assert np.polyfit(np.log10(list(rates)), logs, 1)[0] == pytest.approx(stated, abs=0.005)
+
+
+def test_a_change_is_told_where_both_were_trained_alike(kept) -> None:
+    table = changes(kept)
+    assert len(table.splitlines()) == 2 + len(CHANGES)
+    paper = {name: sweep for name, sweep in kept.sweeps.items() if sweep.protocol == "paper"}
+    assert changes(Kept(paper, {})) == ""  # only baselines
+    steep, flat = (
+        fit_power_law([4, 8, 16, 32] * 2, [n**slope * 10**jitter for jitter in (-0.05, 0.05) for n in (4, 8, 16, 32)])
+        for slope in (-1.9, -1.2)
+    )
+    assert told(*difference(flat, steep)) == "steeper"
+    assert told(*difference(steep, flat)) == "shallower"
+    assert told(*difference(flat, flat)) == "not told apart"
+    half = steep.interval[1] - steep.slope
+    assert difference(flat, steep) == (pytest.approx(-0.7), pytest.approx(math.sqrt(2) * half))

@@ -79,7 +79,9 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     log_axis(axes.xaxis)
     if strip:
         axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])  # none among the triangles
-    axes.set(xlabel="learning rate (● a seed’s best, ★ their mean)", ylabel=loss_label(results.study))
+    several = any(len(found) > 1 for found in curves.values())
+    marks = "● a seed’s best, ★ their mean" if several else "★ the best"
+    axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results.study))
     over = "effective depth" if results.depths else results.study.model.vary
     add_legend(axes, title=plain(f"{over}, tuned rate"))
     set_title(axes, title_of(results.study))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from depthlr.law.power import LAW_EXPONENT
-from depthlr.present.numbers import signed
 from depthlr.recipes import RECIPES
+from depthlr.recipes.page.changes import changes
 from depthlr.recipes.page.comparison import against
 from depthlr.recipes.page.families import families
 from depthlr.recipes.page.kept import Kept, Sweep
@@ -32,13 +30,12 @@ def answer(kept: Kept) -> str:
     done = finished(kept)
     if not done:
         return f"None of the {len(_settings())} settings has been measured in full yet."
-    slopes = [fit.slope for sweep in done if (fit := sweep.fit("depth"))]
-    middle = f"median {signed(median(slopes))}, {signed(min(slopes))} to {signed(max(slopes))}" if slopes else "none"
     parts = [
-        f"**Slopes over total depth** ({len(done)} of {len(_settings())} settings are measured in full): {middle}. By "
-        "kind of model:",
+        f"**Slopes by kind of model** ({len(done)} of {len(_settings())} settings are measured in full). Rows mix full "
+        "epochs with 100 steps, and hold some models at several epochs or patches: read them as ranges.",
         families(kept),
         f"**Verdicts**, a setting each:\n\n{verdicts(done)}",
+        f"**One change at a time**, both sides under one protocol:\n\n{found}" if (found := changes(kept)) else "",
         headline(kept),
     ]
     return "\n\n".join(part for part in parts if part)

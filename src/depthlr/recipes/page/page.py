@@ -14,7 +14,7 @@ from depthlr.recipes.page.pathsum_table import pathsum_table
 from depthlr.recipes.page.provenance_table import provenance_table
 from depthlr.recipes.page.recipe_table import recipe_table
 from depthlr.recipes.page.sensitivity import sensitivity
-from depthlr.recipes.page.theory_table import energy_table, gelu_line
+from depthlr.recipes.page.theory_table import REMARK, energy_table, gelu_line
 from depthlr.recipes.page.time_table import time_table
 from depthlr.recipes.page.zero_shot_tables import zero_shot_tables
 from depthlr.recipes.recipe import Recipe
@@ -27,7 +27,7 @@ BESIDES: dict[str, Callable[[Recipe, Kept], str]] = {
     "padding": offsets,
     "kernel": offsets,
     "audio": lambda recipe, kept: audio_table(kept),
-    "theory": lambda recipe, kept: f"{energy_table(recipe, kept)}\n\n{gelu_line()}",
+    "theory": lambda recipe, kept: f"{energy_table(recipe, kept)}\n\n{REMARK}\n\n{gelu_line()}",
 }
 
 

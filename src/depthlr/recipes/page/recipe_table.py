@@ -69,7 +69,7 @@ def _rates(sweeps: Sequence[Sweep]) -> str:
         }
         rows.append([f"{sweep.setting.title}, {sweep.protocol}", *texts.values()])
     bracketed = any(sweep.unlearnt for sweep in sweeps)
-    summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima"
+    summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima inside the grid"
     summary += "; in brackets, of sizes that do no better than guessing" if bracketed else ""
     return f"<details><summary>{summary}</summary>\n\n{table(('setting', *map(str, sizes)), rows)}\n\n</details>"
 

@@ -169,7 +169,8 @@ def _against_raw(sweep: Sweep, rule: str) -> str:
     error = stdev(gains) / math.sqrt(len(gains))
     return (
         f"Trained, the {NAMES[rule]}’s rates have less loss than raw ones on {sum(gain < 0 for gain in gains)} of "
-        f"{len(gains)} (paper {PRINTED_WINS} of 7); the mean difference is {fmean(gains):+.4f} ± {error:.4f}."
+        f"{len(gains)} (paper {PRINTED_WINS} of 7); the mean difference is {fmean(gains):+.4f} ± {error:.4f} "
+        "(one standard error)."
     ).replace("-", MINUS)
 
 
