@@ -34,7 +34,7 @@ class Probe:
 
     def __init__(self, model: nn.Module, inputs: Tensor, loss_fn: LossFn) -> None:
         self.model, self.loss_fn = model, loss_fn
-        self.graph: Graph = trace(model, (inputs,))
+        self.graph: Graph = trace(model, (inputs,), in_its_mode=True)
         self.depth = depth_of(self.graph)
 
     def next_step(self, batch: Batch, optimizer: Any) -> Step:

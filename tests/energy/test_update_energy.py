@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import random
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from depthlr.energy import update_energy, update_energy_over_seeds
+from depthlr.energy import persistent_energy, update_energy, update_energy_over_seeds
 from depthlr.energy.step import muon, step_direction
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
@@ -616,3 +618,45 @@ def test_a_loss_of_several_outputs_is_followed_to_the_deepest() -> None:
     torch.manual_seed(0)
     found = update_energy(Early(), (X, Y), lambda out, y: F.cross_entropy(out[1], y) + 0.3 * F.cross_entropy(out[0], y))
     assert len(found.units) == 5
+
+
+def test_a_weight_read_past_its_attribute_is_refused() -> None:
+    class Listed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Parameter(torch.randn(16, 3))
+            self.weights = [self.stem]
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x.flatten(1) @ self.weights[0]
+
+    for measure, batches in ((update_energy, (X, Y)), (persistent_energy, [(X, Y)] * 3)):
+        with pytest.raises(DepthlrError, match=r"reads its weight stem from elsewhere too.*nn\.ParameterList"):
+            measure(Listed(), batches, F.cross_entropy)
+
+
+@pytest.mark.parametrize(
+    "detached", [lambda z: z.detach(), torch.detach, lambda z: z.data], ids=["method", "function", "data"]
+)
+def test_a_detached_value_changes_with_the_weights_all_the_same(detached) -> None:
+    class Scaled(nn.Module):
+        """Divides by a norm that no gradient passes: in value it is the other one's twin."""
+
+        def __init__(self, stop: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            self.stem, self.head, self.stop = nn.Linear(16, 8), nn.Linear(8, 3), stop
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.stem(x.flatten(1))
+            return self.head(torch.tanh(z / self.stop(z).norm(dim=1, keepdim=True)))
+
+    def hidden(z: Tensor) -> Tensor:
+        with torch.no_grad():
+            return z * 1
+
+    found = []
+    for stop in (detached, hidden):
+        torch.manual_seed(0)
+        decayed = partial(torch.optim.SGD, lr=0.1, weight_decay=1.0)  # a step along the scale, which the norm takes out
+        found.append(update_energy(Scaled(stop).double(), (X.double(), Y), F.cross_entropy, decayed))
+    assert found[0].readout == pytest.approx(found[1].readout, rel=1e-9)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict, defaultdict, deque
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -34,6 +36,8 @@ class Keeping(nn.Module):
         self.counts: defaultdict[str, int] = defaultdict(int, seen=1)
         self.scratch = torch.zeros(1)
         self.generator = torch.Generator().manual_seed(3)
+        self.draws = [random.Random(3), np.random.default_rng(3)]
+        self.cache = [torch.zeros(1)]
 
     def forward(self, x: Tensor) -> Tensor:
         y = torch.tanh(self.layer(x))
@@ -42,7 +46,10 @@ class Keeping(nn.Module):
         self.nested["inner"].append(2)
         self.counts["seen"] += 1
         self.scratch.add_(1)
+        self.cache[0].add_(1)
         torch.rand(1, generator=self.generator)
+        for generator in self.draws:
+            generator.random()
         return x + y
 
 
@@ -71,7 +78,9 @@ def test_containers_stay_shared_and_contents_are_put_back(call) -> None:
     assert all(one.losses is model.losses for one in model.blocks)
     assert [id(loss) for loss in model.losses] == [id(loss) for loss in before]
     assert (list(block.history), block.nested, dict(block.counts)) == ([1, 2], {"inner": [1, 2]}, {"seen": 2})
-    assert block.scratch.item() == 1
+    assert (block.scratch.item(), block.cache[0].item()) == (1, 1)
+    again = random.Random(3), np.random.default_rng(3)
+    assert [(one.random(), one.random())[1] for one in again] == [one.random() for one in block.draws]
     assert torch.equal(block.generator.get_state(), state)
     model(EXAMPLE)
     assert len(model.losses) == 3
@@ -110,3 +119,60 @@ def test_containers_of_a_kind_of_their_own_are_let_alone() -> None:
     with attributes_kept(model):
         model.frozen = None
     assert model.frozen is frozen
+
+
+class Normalised(nn.Linear):
+    """Writes into its own weight when it runs in training, as forced weight normalisation does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.weight.copy_(F.normalize(self.weight, dim=1))
+        self.bias.data = self.bias.data * 0.5
+        return F.linear(x, self.weight, self.bias)
+
+
+@every_call
+def test_weights_that_a_model_writes_into_are_put_back(call) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Normalised(4, 4), nn.ReLU(), Normalised(4, 2))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    call(model)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@every_call
+def test_buffers_that_cannot_be_written_into_are_let_alone(call) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    model[0].register_buffer("expanded", torch.ones(1).expand(4))
+    with torch.inference_mode():
+        model[0].register_buffer("inferred", torch.ones(4))
+    call(model)
+
+
+@every_call
+def test_a_backward_pass_that_waits_still_runs(call) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).eval()
+    loss = model(EXAMPLE).square().mean()
+    call(model)
+    loss.backward()
+    assert model[0].weight.grad.abs().max() > 0
+
+
+def test_a_loss_keeps_its_state() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, output: Tensor, target: Tensor) -> Tensor:
+            self.seen += 1
+            return F.cross_entropy(output, target) * self.seen  # which the backward pass needs
+
+    torch.manual_seed(0)
+    model, loss = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)), Counting()
+    plain = update_energy(model, BATCHES[0], F.cross_entropy)
+    assert update_energy(model, BATCHES[0], loss) == plain
+    suggest_rate(model, BATCHES, loss)
+    assert loss.seen == 0

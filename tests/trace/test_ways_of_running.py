@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
+from depthlr.init.plan import init_plan
 from depthlr.models.build import build
 from depthlr.trace import run
-from depthlr.trace.depth import depth_of
+from depthlr.trace.depth import depth_of, effective_depth
 
 SPECS = (
     "mlp?layers=3&width=8",
@@ -51,3 +57,32 @@ def test_counting_a_small_model_imports_no_compiler():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["4", "False"]
+
+
+class Dropping(nn.Module):
+    """Leaves whole layers out in training."""
+
+    def __init__(self, draw: Callable[[], Any]) -> None:
+        super().__init__()
+        self.layers, self.head, self.draw = nn.ModuleList(nn.Linear(4, 4) for _ in range(6)), nn.Linear(4, 3), draw
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            if not (self.training and self.draw() < 0.5):
+                x = x + torch.relu(layer(x))
+        return self.head(x)
+
+
+@pytest.mark.parametrize("small", [0, 2**21], ids=["fake", "real"])
+@pytest.mark.parametrize("draw", [random.random, lambda: torch.rand([])], ids=["python", "torch"])
+def test_layers_that_training_drops_at_random_count(draw, small, monkeypatch):
+    monkeypatch.setattr(run, "SMALL_MODEL", small)
+    model = Dropping(draw).train()
+    model.layers[0].eval()
+    states = random.getstate(), torch.get_rng_state()
+    assert effective_depth(model, torch.zeros(2, 4)).total == 7
+    assert random.getstate() == states[0]
+    assert torch.equal(torch.get_rng_state(), states[1])
+    assert [layer.training for layer in model.layers] == [False, *[True] * 5]  # flags are put back
+    plan = init_plan(model, torch.zeros(2, 4))
+    assert {step.become for step in plan if step.name.endswith("weight")} == {"normal"}

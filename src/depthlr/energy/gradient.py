@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batch import LossFn, split
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.trace.attributes import attributes_kept, weights_kept
 from depthlr.trace.record import logits_of, readouts_of
 from depthlr.trace.run import cannot_run, eager, untouched
 from depthlr.trace.unwrap import is_sharded
@@ -35,11 +36,12 @@ def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -
 
 
 @contextlib.contextmanager
-def same_conditions(model: nn.Module, seed: int) -> Iterator[None]:
-    """Every pass that runs inside sees the same network."""
+def same_conditions(model: nn.Module, seed: int, loss_fn: LossFn | None = None) -> Iterator[None]:
+    """Every pass that runs inside sees the same network, and what it or a loss with a state writes is put back."""
+    stateful = attributes_kept(loss_fn) if isinstance(loss_fn, nn.Module) else contextlib.nullcontext()
     # Forward mode has no formula for the fused attention kernels, and they draw dropout otherwise than the plain one:
     # all passes use the plain one.
-    with eager(), untouched(model, seed), sdpa_kernel(SDPBackend.MATH):
+    with eager(), untouched(model, seed), weights_kept(model), stateful, sdpa_kernel(SDPBackend.MATH):
         yield
 
 
@@ -63,12 +65,14 @@ def backward(
     """The gradient on one batch; `seed` draws its dropout. Finding the readout costs passes: say which, if known."""
     arguments, target = split(batch, next(iter(parameters.values())).device)
     leaves = leaves_of(parameters)
-    with same_conditions(model, seed):
+    with same_conditions(model, seed, loss_fn):
         with torch.enable_grad():
             try:
                 output = functional_call(model, leaves, *arguments)
             except Exception as error:
                 raise cannot_run(error) from error
+        if readout is None:
+            check_followed(output, parameters)
         loss = loss_of(output, target, loss_fn)
         place = which_readout(output, loss) if readout is None else readout
         return Backward(place, loss.detach(), gradients_of(loss, leaves, parameters))
@@ -77,6 +81,18 @@ def backward(
 def leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     """The weights as the leaves of a graph of their own."""
     return {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
+
+
+def check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
+    """Refuse a model that reads a weight past its attribute: a step cannot be followed through it."""
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    for readout in readouts_of(output):
+        for node in _behind(readout):
+            if (name := names.get(id(getattr(node, "variable", None)))) is not None:
+                raise DepthlrError(
+                    f"the model reads its weight {name} from elsewhere too, such as a list, where a step cannot be "
+                    "followed: read the attribute, or hold the weights in an nn.ParameterList."
+                )
 
 
 def loss_of(output: Any, target: Any, loss_fn: LossFn) -> Tensor:

@@ -15,6 +15,7 @@ from torch.func import functional_call
 from depthlr.energy.batch import LossFn, batches_of, checked, split
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.gradient import (
+    check_followed,
     check_measurable,
     check_moves,
     gradients_of,
@@ -68,7 +69,7 @@ def update_energy(
     measured = []
     for batch in batches_of(batches, limit, LIMIT, seed):
         arguments, target = split(batch, device)
-        with same_conditions(model, seed):
+        with same_conditions(model, seed, loss_fn):
             graph, gradients, loss = _backward(
                 model, parameters, arguments, target, loss_fn, recurrent=units is not None
             )
@@ -106,6 +107,7 @@ def _backward(
                 raise cannot_run(error) from error
         if recorder.graph.readout != ROOT:
             break
+    check_followed(output, parameters)
     loss = loss_of(output, target, loss_fn)
     recorder.close(output, which_readout(output, loss))
     return recorder.graph, gradients_of(loss, leaves, parameters), loss.detach()

@@ -10,9 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.run import Arguments, cannot_run
+
+DETACHING = (Tensor.detach, torch.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -32,7 +35,7 @@ def moved(
         for name, change in direction.items():
             duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
         try:
-            with observer or contextlib.nullcontext():
+            with _Undetached(), observer or contextlib.nullcontext():
                 output = functional_call(model, duals, *arguments)
         except NotImplementedError as error:
             raise DepthlrError(
@@ -43,6 +46,17 @@ def moved(
         except Exception as error:
             raise cannot_run(error) from error
         yield output
+
+
+class _Undetached(TorchFunctionMode):
+    """A detached value has no gradient, but it changes with the weights all the same."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if args and func in DETACHING:
+            return args[0].view_as(args[0])
+        return func(*args, **(kwargs or {}))
 
 
 def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 # Their own kind may refuse to be emptied or filled, as Hugging Face's outputs do.
 CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
+GENERATORS = (torch.Generator, random.Random, np.random.Generator)
 Contents = dict[int, tuple[Any, Any]]
 """Containers with a copy of what they held, by identity: modules may share one."""
 
@@ -26,25 +30,52 @@ def attributes_kept(model: nn.Module) -> Iterator[None]:
     contents: Contents = {}
     for _, own in attributes:
         _remember(own.values(), contents)
+    held = [*(own.values() for _, own in attributes), *(_values(container) for container, _ in contents.values())]
     values = [(tensor, tensor.detach().clone()) for module, _ in attributes for tensor in _written(module)]
-    others = [(t, t._version, t.detach().clone()) for _, own in attributes for t in _writable(own.values())]
-    states = [(v, v.get_state()) for _, own in attributes for v in own.values() if isinstance(v, torch.Generator)]
+    known = {id(tensor) for tensor, _ in values}
+    others = [(t, t._version, t.detach().clone()) for own in held for t in _writable(own) if id(t) not in known]
+    states = [_state(value) for own in held for value in own if isinstance(value, GENERATORS)]
     try:
         yield
     finally:
         for module, own in attributes:
             module.__dict__.clear()
             module.__dict__.update(own)
-        for container, held in contents.values():
-            _refill(container, held)
+        for container, copied in contents.values():
+            _refill(container, copied)
         with torch.no_grad():
             for tensor, value in values:
-                tensor.copy_(value)
+                if not torch.equal(tensor, value):  # else nothing is written: a backward pass may be waiting for it
+                    tensor.copy_(value)
             for tensor, version, value in others:
                 if tensor._version != version:
                     tensor.copy_(value)
-        for generator, state in states:
-            generator.set_state(state)
+        for put_back in states:
+            put_back()
+
+
+@contextlib.contextmanager
+def weights_kept(model: nn.Module) -> Iterator[None]:
+    """Put back what a model writes into its own weights, as those do that normalise them when they run."""
+    weights = [(p, p._version, p.data, p.detach().clone()) for p in model.parameters() if not p.is_meta]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, version, data, value in weights:
+                if parameter.data_ptr() != data.data_ptr():
+                    parameter.data = data
+                if parameter._version != version and not torch.equal(data, value):
+                    data.copy_(value)
+
+
+def _state(generator: Any) -> Callable[[], Any]:
+    """What puts a generator back to where it is now."""
+    if isinstance(generator, torch.Generator):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
 
 
 def _written(module: nn.Module) -> Iterator[Tensor]:
@@ -58,8 +89,13 @@ def _written(module: nn.Module) -> Iterator[Tensor]:
 def _writable(values: Iterable[Any]) -> Iterator[Tensor]:
     """Other tensors, which count what is written into them: views of one number, and most others, never are."""
     for value in values:
-        if isinstance(value, Tensor) and not (value.requires_grad or value.is_meta or value.is_inference()):
+        other = isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
+        if other and not (value.requires_grad or value.is_meta or value.is_inference()):
             yield value
+
+
+def _values(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
 
 
 def _remember(values: Iterable[Any], contents: Contents) -> None:
@@ -67,7 +103,7 @@ def _remember(values: Iterable[Any], contents: Contents) -> None:
         if type(value) in CONTAINERS and id(value) not in contents:
             contents[id(value)] = (value, value.copy())
             if value:
-                _remember(value.values() if isinstance(value, dict) else value, contents)
+                _remember(_values(value), contents)
 
 
 def _refill(container: Any, held: Any) -> None:

@@ -16,8 +16,9 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.trace.attributes import attributes_kept
+from depthlr.trace.attributes import attributes_kept, weights_kept
 from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.leftovers import forget
 from depthlr.trace.random_states import random_states_kept
 from depthlr.trace.record import Recorder
 from depthlr.trace.unwrap import is_sharded, unwrap
@@ -44,14 +45,18 @@ def arguments_of(example: Any) -> Arguments:
     return (example,), {}
 
 
-def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False) -> Graph:
-    """The graph of one run of `model` on `example`. The model is left as it was."""
+def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
+    """The graph of one run of `model` on `example`, evaluated unless it is to stay `in_its_mode`.
+
+    The model is left as it was.
+    """
     model = unwrap(model)
     check_runnable(model)
-    for integers_are_signal in (False, True):
-        graph = _trace(model, arguments_of(example), integers_are_signal, allow_recurrence)
-        if graph.readout != ROOT:
-            return graph
+    with contextlib.nullcontext() if in_its_mode else _all_layers(model):
+        for integers_are_signal in (False, True):
+            graph = _trace(model, arguments_of(example), integers_are_signal, allow_recurrence)
+            if graph.readout != ROOT:
+                return graph
     raise DepthlrError(
         "the model's output does not depend on the example through any torch operation, so it has no depth to count."
     )
@@ -110,8 +115,13 @@ def cannot_run(error: Exception) -> DepthlrError:
 
 
 def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with attributes_kept(model), FakeTensorMode(allow_non_fake_inputs=True), quiet():
-        return _run_shadows(model, arguments, options)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with untouched(model):
+        try:
+            with mode, quiet():
+                return _run_shadows(model, arguments, options)
+        finally:
+            forget(mode)
 
 
 def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
@@ -141,9 +151,22 @@ def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
     args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
     recorder = Recorder(model, dict(model.named_parameters()), **options)
     recorder.feed((args, kwargs))
-    with eager(), torch.no_grad(), untouched(model), recorder:
+    with eager(), torch.no_grad(), untouched(model), weights_kept(model), recorder:
         recorder.close(model(*args, **kwargs))
     return recorder.graph
+
+
+@contextlib.contextmanager
+def _all_layers(model: nn.Module) -> Iterator[None]:
+    """Training may leave layers out at random, and depth is that of all. Flags alone, since train() may do more."""
+    flags = [(module, module.training) for module in model.modules()]
+    for module, _ in flags:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in flags:
+            module.training = training
 
 
 @contextlib.contextmanager
