@@ -170,8 +170,8 @@ class Around(nn.Module):
         return self.function(self, x)
 
 
-def plan_of(model: nn.Module, example: torch.Tensor) -> dict[str, tuple[str, float]]:
-    return {p.name: (p.become, p.std) for p in init_plan(model, example)}
+def plan_of(model: nn.Module, example: torch.Tensor, **options) -> dict[str, tuple[str, float]]:
+    return {p.name: (p.become, p.std) for p in init_plan(model, example, **options)}
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,11 @@ def plan_of(model: nn.Module, example: torch.Tensor) -> dict[str, tuple[str, flo
         ((8, 256), lambda s, x: torch.tensordot(x, s.w, dims=([1], [1]))),
         ((256, 8), lambda s, x: x @ s.w),
         ((8, 256), lambda s, x: F.linear(x, s.w)),
+        ((8, 256), lambda s, x: torch.inner(x, s.w)),
+        ((8, 256), lambda s, x: torch.linalg.vecdot(x[:, None], s.w)),
+        ((256, 8), lambda s, x: torch.linalg.multi_dot([x, s.w])),
+        ((8, 256), lambda s, x: torch.linalg.multi_dot([s.w, x.t()]).t()),
+        ((8, 256), lambda s, x: torch.addmv(x.new_zeros(8), s.w, x[0])[None]),
     ],
 )
 def test_fan_in_is_what_the_product_contracts(shape, product) -> None:
@@ -276,3 +281,188 @@ def test_a_routers_branch_ends_with_its_experts_not_with_its_gate() -> None:
     assert found["1.router.weight"] == pytest.approx(8**-0.5)
     assert found["1.experts.0.0.weight"] == pytest.approx(8**-0.5)
     assert found["1.experts.1.2.weight"] == pytest.approx((2 / 8 / 4) ** 0.5), "fan-in by ReLU's q, K^(-1/2)"
+
+
+def fed_by(activation: nn.Module, **options) -> float:
+    """The q that a weight behind an activation is given."""
+    model = nn.Sequential(nn.Linear(8, 8), activation, nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    return 1 / (plan_of(model, torch.randn(3, 8), **options)["2.weight"][1] ** 2 * 8)
+
+
+class Applied(nn.Module):
+    """A function in a module that holds a parameter, so that the function itself has to be seen."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function, self.unused = function, nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@torch.jit.script
+def scripted_swish(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(x)
+
+
+def glu(x: torch.Tensor) -> torch.Tensor:
+    value, gate = x.chunk(2, -1)
+    return value * torch.sigmoid(gate)
+
+
+@torch.jit.script
+def scripted_sum(x: torch.Tensor, numbers: list[float]) -> torch.Tensor:
+    return x + sum(numbers)
+
+
+@torch.jit.script
+def scripted_softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        nn.PReLU(),
+        nn.PReLU(8, init=0.7),
+        nn.Threshold(0, 0),
+        nn.Hardshrink(),
+        nn.Softshrink(0.3),
+        nn.LogSigmoid(),
+        nn.RReLU().eval(),
+    ],
+    ids=lambda activation: type(activation).__name__,
+)
+def test_a_weight_takes_the_q_of_the_module_that_feeds_it(activation: nn.Module) -> None:
+    assert fed_by(activation) == pytest.approx(gating_factor(activation), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "same"),
+    [
+        (lambda x: x.clamp(min=0), "relu"),
+        (lambda x: x.clone().clamp_(0), "relu"),
+        (lambda x: torch.clamp_min(x, 0), "relu"),
+        (lambda x: torch.clip(x, -1, 1), "hardtanh"),
+        (lambda x: F.relu(x).square(), "relu_squared"),
+        (lambda x: F.relu(x) ** 2, "relu_squared"),
+        (lambda x: F.relu(x).view(-1, 2, 4).flatten(1).pow(2.0), "relu_squared"),
+        (lambda x: F.relu(F.relu(x)), "relu"),
+        (lambda x: torch.tanh(F.gelu(x)), lambda z: torch.tanh(F.gelu(z))),
+        (lambda x: F.relu(x) ** 0.5, "identity"),  # of which q does not exist
+        (lambda x: x * torch.sigmoid(x), "silu"),
+        (lambda x: x.sigmoid().mul(x), "silu"),
+        (lambda x: x / torch.sigmoid(x), "identity"),
+        (lambda x: F.relu(x) * torch.tanh(F.relu(x)), "identity"),  # two values, though equal ones
+        (lambda x: glu(torch.cat([x, -x], -1)), "identity"),  # one half times the other
+        (scripted_swish, "silu"),
+        (lambda x: x * scripted_softmax(x), "identity"),
+        (lambda x: scripted_sum(x, [1.0, 2.0]), "identity"),
+        (scripted_softmax, "identity"),
+    ],
+)
+def test_a_weight_takes_the_q_of_the_function_that_feeds_it(function, same) -> None:
+    assert fed_by(Applied(function)) == pytest.approx(gating_factor(same), rel=1e-9)
+
+
+def test_a_random_slope_counts_as_its_mean() -> None:
+    assert fed_by(nn.RReLU(0.1, 0.3)) == pytest.approx(gating_factor(nn.LeakyReLU(0.2)))
+    with pytest.raises(DepthlrError, match=r"^rrelu mixes its inputs or is random"):
+        fed_by(Applied(lambda x: torch.rrelu(x, 0.1, 0.3, True)))
+
+
+def test_hes_variance_knows_every_activation() -> None:
+    assert fed_by(nn.PReLU(), variance="he") == pytest.approx(0.5)
+
+
+def test_slopes_without_memory_are_fresh_ones() -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(8, 8), nn.PReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    expected = (gating_factor(nn.PReLU()) * 8) ** -0.5
+    assert plan_of(model, torch.randn(3, 8))["2.weight"][1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("between", "channels", "q"),
+    [
+        (nn.PixelShuffle(2), 2, 0.5),
+        (nn.PixelUnshuffle(2), 32, 0.5),
+        (nn.ChannelShuffle(2), 8, 0.5),
+        (nn.Upsample(scale_factor=2), 8, 0.5),
+        (nn.Upsample(scale_factor=2, mode="nearest-exact"), 8, 0.5),
+        (nn.Upsample(scale_factor=2, mode="bilinear"), 8, 1.0),  # it mixes pixels
+        (nn.Sequential(nn.Unfold(2), nn.Unflatten(2, (7, 7))), 32, 0.5),
+    ],
+)
+def test_an_activation_is_found_behind_what_only_moves_values(between, channels: int, q: float) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(8, 8, 1), nn.ReLU(), between, nn.Conv2d(channels, 8, 1), nn.ReLU(), nn.Conv2d(8, 2, 1)
+    )
+    found = plan_of(model, torch.randn(2, 8, 8, 8))["3.weight"][1]
+    assert found == pytest.approx((q * channels) ** -0.5)
+
+
+def test_twenty_layers_of_prelu_keep_their_readouts_size() -> None:
+    sizes = []
+    for activation in (nn.PReLU, nn.ReLU):
+        layers = [layer for _ in range(20) for layer in (nn.Linear(256, 256), activation())]
+        model, x = nn.Sequential(*layers, nn.Linear(256, 3)), torch.randn(64, 256)
+        init_(model, x, seed=0)
+        sizes.append(float(model(x).detach().square().mean()))
+    assert 0.2 < sizes[0] / sizes[1] < 5
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (2, 2), (4, 2), (4, 4)])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_transposed_convolutions_keep_the_variance(kernel: int, stride: int, groups: int) -> None:
+    transposed = nn.ConvTranspose2d(64, 64, kernel, stride=stride, groups=groups)
+    model, x = nn.Sequential(transposed, nn.Conv2d(64, 2, 1)), torch.randn(8, 64, 16, 16)
+    init_(model, x, seed=0)
+    inside = transposed(x).detach()[..., kernel:-kernel, kernel:-kernel]
+    assert float(inside.var()) == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_transposed_kernel_smaller_than_its_stride_is_still_a_layer() -> None:
+    model = nn.Sequential(nn.ConvTranspose1d(1, 4, 1, stride=3), nn.Conv1d(4, 2, 1))
+    assert plan_of(model, torch.randn(2, 1, 5))["0.weight"] == ("normal", pytest.approx(1.0))
+
+
+def test_torchs_own_norms_become_one_also_where_they_were_zero() -> None:
+    class NormAndActivation(nn.BatchNorm1d):  # as in timm
+        def forward(self, x):
+            return F.relu(super().forward(x))
+
+    class OnePlusLayerNorm(nn.LayerNorm):
+        def reset_parameters(self) -> None:
+            nn.init.zeros_(self.weight)
+            nn.init.zeros_(self.bias)
+
+        def forward(self, x):
+            return F.layer_norm(x, (4,), self.weight + 1, self.bias)
+
+    norms = [nn.BatchNorm1d(4), nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.RMSNorm(4), NormAndActivation(4)]
+    model = nn.Sequential(nn.Linear(4, 4), *norms, OnePlusLayerNorm(4), nn.Linear(4, 2))
+    for norm in norms:
+        nn.init.zeros_(norm.weight)
+    init_(model, torch.randn(3, 4), seed=0)
+    assert all(bool((norm.weight == 1).all()) for norm in norms)
+    assert not model[-2].weight.any()
+
+
+@pytest.mark.parametrize("table", [nn.Embedding, nn.EmbeddingBag])
+def test_the_padding_row_stays_zero(table) -> None:
+    model = nn.Sequential(table(10, 8, padding_idx=3), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    init_(model, torch.randint(0, 10, (2, 5)), seed=0)
+    weight = model[0].weight.detach()
+    assert not weight[3].any()
+    assert float(weight[[0, 1, 2, *range(4, 10)]].std()) == pytest.approx(1.0, abs=0.25)
+
+
+def test_a_padding_row_stays_zero_where_the_table_is_tied_to_the_head() -> None:
+    model = Around(
+        lambda s, x: s.head(s.table(x)), head=nn.Linear(8, 10, bias=False), table=nn.Embedding(10, 8, padding_idx=0)
+    )
+    model.table.weight = model.head.weight
+    init_(model, torch.randint(0, 10, (2, 5)), seed=0)
+    assert not model.head.weight[0].any()
+    assert bool(model.head.weight[1:].all())

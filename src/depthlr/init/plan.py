@@ -6,18 +6,21 @@ x K^(-1/2)                   on the last weight of each residual branch of a Res
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import permutations
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from depthlr.errors import DepthlrError
-from depthlr.init.gating import gating_factor
+from depthlr.init.gating import Pointwise, gating_factor
 from depthlr.trace import operations as ops
 from depthlr.trace.distance import Distances, distances
-from depthlr.trace.graph import Activation, Graph
+from depthlr.trace.graph import Activation, Graph, Node
 from depthlr.trace.run import trace
 from depthlr.trace.units import Unit, branch_weighted, last_weighted, units_of
 from depthlr.trace.unwrap import clean_path, unwrap
@@ -26,6 +29,7 @@ Variance = Literal["gating", "he"]
 BranchScale = Literal["auto", "last", "each", "none"]
 SHIFTS = ("bias", "beta", "shift", "b_2")  # what norms call the parameter they add
 TOKEN_STD = 0.02  # positional embeddings and class tokens: small truncated normal
+FRESH_SLOPE = 0.25  # of nn.PReLU
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class ParameterInit:
     name: str
     become: str
     std: float = 0.0
+    padding: int | None = None  # an embedding's row that stays zero
 
 
 def init_plan(
@@ -49,15 +54,18 @@ def init_plan(
         raise DepthlrError(f"variance={variance!r}: it is 'gating' (by the activation's q) or 'he' (q = 1/2).")
     if branch_scale not in ("auto", "last", "each", "none"):
         raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
+    parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
     graph = trace(model, example)
+    graph = replace(graph, nodes=[_with_slope(node, parameters) for node in graph.nodes])
     far = distances(graph)
     units = units_of(graph, far)
-    sizes = {clean_path(n): p.shape[-1] for n, p in unwrap(model).named_parameters() if p.dim() > 1}
+    sizes = {path: p.shape[-1] for path, p in parameters.items() if p.dim() > 1}
     stds = _weight_stds(graph, units, variance, sizes)
     scaled = _branch_weights(graph, far, units, branch_scale)
     blocks = sum(u.kind == "residual" for u in units)
     normed = _norm_parameters(unwrap(model))
     tokens = _tokens(graph)
+    paddings = _paddings(model)
     plan = []
     for name, parameter in unwrap(model).named_parameters():
         path = clean_path(name)
@@ -65,7 +73,7 @@ def init_plan(
             plan.append(ParameterInit(name, normed[path]))
         elif path in stds:
             std = stds[path] * (blocks**-0.5 if path in scaled else 1.0)
-            plan.append(ParameterInit(name, "normal", std))
+            plan.append(ParameterInit(name, "normal", std, paddings.get(id(parameter))))
         elif path.endswith("bias") and parameter.dim() == 1:
             plan.append(ParameterInit(name, "zeros"))
         elif path in tokens and parameter.dim() > 1:
@@ -86,6 +94,8 @@ def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: tor
 def _fill(parameter: Tensor, step: ParameterInit, generator: torch.Generator | None) -> None:
     if step.become == "normal":
         parameter.normal_(0.0, step.std, generator=generator)
+        if step.padding is not None:
+            parameter[step.padding].zero_()
     elif step.become == "token":
         nn.init.trunc_normal_(parameter, std=step.std, a=-2 * step.std, b=2 * step.std, generator=generator)
     elif step.become == "ones":
@@ -130,7 +140,16 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     return stds
 
 
-_factor = lru_cache(maxsize=256)(gating_factor)  # a deep model asks for the same activation at every layer
+@lru_cache(maxsize=256)  # a deep model asks for the same activations at every layer
+def _factor(steps: tuple[Pointwise, ...]) -> float:
+    """q of activations that follow one another."""
+
+    def in_turn(z: Tensor) -> Tensor:
+        for step in steps:
+            z = step(z)
+        return z
+
+    return gating_factor(steps[0] if len(steps) == 1 else in_turn)
 
 
 def _feeding_factor(graph: Graph, index: int, variance: Variance) -> float:
@@ -138,31 +157,84 @@ def _feeding_factor(graph: Graph, index: int, variance: Variance) -> float:
     pending = list(graph.nodes[index].inputs)
     while pending:
         source = pending.pop()
-        activation = _activation(graph, source)
-        if activation is not None:
-            return 0.5 if variance == "he" else _factor(activation)
+        steps = _activations(graph, source)
+        if steps:
+            return 0.5 if variance == "he" else _factor(steps)
         if graph.nodes[source].name in ops.TRANSPARENT:
             pending.extend(graph.nodes[source].inputs)
     return 1.0
 
 
-def _activation(graph: Graph, index: int) -> Activation | nn.Module | None:
-    """The activation that made a value: a torch function, or a module that writes one out (as GELU variants do)."""
+def _activations(graph: Graph, index: int) -> tuple[Pointwise, ...]:
+    """The activations that made a value in a row, as relu(x) ** 2 is made of two."""
+    steps: list[Pointwise] = []
+    while (found := _activation(graph, index)) is not None:
+        step, before = found
+        steps.insert(0, step)
+        if before is None:
+            break
+        index = before
+        while graph.nodes[index].name in ops.TRANSPARENT and len(graph.nodes[index].inputs) == 1:
+            (index,) = graph.nodes[index].inputs
+    return tuple(steps)
+
+
+def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None:
+    """The last activation that made a value, and the value it was given where that is known.
+
+    It is a torch function, a scripted function, a module that writes one out (as GELU variants do), or the product of a
+    value and its own activation, as in x * sigmoid(x).
+    """
     node = graph.nodes[index]
-    module = graph.calls[node.scope].module
-    written_out = (
-        graph.calls[node.scope].output == index
-        and node.name in ops.MULTIPLICATIONS
-        and module is not None
-        and not any(True for _ in module.parameters())
-    )
-    if node.activation is not None or not written_out:
-        return node.activation
+    call = graph.calls[node.scope]
+    written_out = call.output == index and node.name in ops.MULTIPLICATIONS
+    if written_out and call.module is not None and not list(call.module.parameters()) and _is_pointwise(call.module):
+        return call.module, None
+    function = _function(node)
+    if function is not None:
+        return function, node.inputs[0]
+    if node.name in ops.ELEMENTWISE_PRODUCTS:
+        for value, gate in permutations(node.inputs, 2):
+            function = _function(graph.nodes[gate])
+            whole = graph.nodes[value].outputs < 2  # a gated linear unit multiplies one half by the other
+            if function is not None and graph.nodes[gate].inputs == (value,) and whole:
+                return SelfGated(function), value
+    return None
+
+
+def _function(node: Node) -> Pointwise | None:
+    """The activation that an operation is; a scripted one may be anything, and is tried."""
+    scripted = node.call == 0
+    return node.activation if node.activation and (not scripted or _is_pointwise(node.activation)) else None
+
+
+def _is_pointwise(function: Pointwise) -> bool:
     try:
-        _factor(module)
-    except DepthlrError:  # not pointwise
-        return None
-    return module
+        _factor((function,))
+    except DepthlrError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class SelfGated:
+    """z sigma(z): SiLU, where sigma is the sigmoid."""
+
+    gate: Pointwise
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return z * self.gate(z)
+
+
+def _with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
+    """PReLU as the leaky ReLU of the same q: a trace does not see its slopes, whose mean square alone enters."""
+    if node.name != "prelu" or not node.weights:
+        return node
+    slopes = parameters.get(node.weights[0])
+    slope = FRESH_SLOPE
+    if slopes is not None and not slopes.is_meta:
+        slope = float(slopes.detach().double().square().mean().sqrt())
+    return replace(node, activation=Activation(F.leaky_relu, (slope,)))
 
 
 def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
@@ -189,20 +261,32 @@ def _norm_parameters(model: nn.Module) -> dict[str, str]:
     for path, module in model.named_modules():
         if "Norm" in type(module).__name__:
             for name, parameter in module.named_parameters(recurse=False):
-                found[clean_path(f"{path}.{name}" if path else name)] = _norm_constant(name, parameter)
+                found[clean_path(f"{path}.{name}" if path else name)] = _norm_constant(module, name, parameter)
     return found
 
 
-def _norm_constant(name: str, parameter: Tensor) -> str:
-    """Ones for a scale and zeros for a shift; a fresh norm knows best (some store their scale as 1 + w)."""
+def _norm_constant(norm: nn.Module, name: str, parameter: Tensor) -> str:
+    """Ones for a scale and zeros for a shift.
+
+    Torch's own norms scale by their weight, also where it was set to zero to begin a branch with nothing. Of others a
+    fresh one knows best: some store their scale as 1 + w.
+    """
     if any(word in name for word in SHIFTS):
         return "zeros"
-    if not parameter.is_meta and bool((parameter == 0).all()):
+    reset = getattr(type(norm), "reset_parameters", None)
+    torchs_own = reset is not None and reset.__module__.startswith("torch.nn.modules.")
+    if not torchs_own and not parameter.is_meta and bool((parameter == 0).all()):
         return "zeros"
     return "ones"
 
 
+def _paddings(model: nn.Module) -> dict[int, int | None]:
+    """The row that stands for padding, by the id of its embedding's weight, which may be tied to others."""
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
+    return {id(p): m.padding_idx for m in tables for name, p in m.named_parameters(recurse=False) if name == "weight"}
+
+
 def _tokens(graph: Graph) -> set[str]:
-    """Parameters that join the signal without multiplying it: positions, class tokens, attention biases."""
-    joined = (n for n in graph.nodes if not n.weighted and n.name not in ops.MULTIPLICATIONS | ops.NORMS)
+    """Parameters that join the signal without multiplying it: positions, class and mask tokens, attention biases."""
+    joined = (node for node in graph.nodes if not node.weighted and node.name in ops.JOINS)
     return {name for node in joined for name in node.weights}

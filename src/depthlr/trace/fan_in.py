@@ -24,18 +24,37 @@ def fan_in(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], operands: l
     if not operands:
         return 0
     weight = operands[0]
-    if name in ops.TRANSPOSED_CONVOLUTIONS:  # weights of shape (in, out / groups, ...)
-        groups = kwargs.get("groups", args[6] if len(args) > 6 else 1)
-        return weight.numel() // weight.shape[1] // int(groups)
+    if name in ops.CONVOLUTIONS:
+        return _convolution(name, args, kwargs, weight)
     if name in ops.OUTPUT_FIRST:
         return weight.numel() // weight.shape[0]
     if name == "einsum":
         return _einsum(args, weight)
     if name == "tensordot":
         return _tensordot(args, kwargs, weight)
-    factors = [t for t in args if isinstance(t, Tensor) and (t.dim() > 1 or name in ops.MATRIX_PRODUCTS)]
+    if name in ops.LAST_CONTRACTED:
+        return int(weight.shape[kwargs.get("dim", -1)])
+    chain = args[0] if args and isinstance(args[0], list | tuple) else args
+    factors = [t for t in chain if isinstance(t, Tensor)]
     right = len(factors) < 2 or factors[-1] is weight
     return int(weight.shape[-2] if right and weight.dim() > 1 else weight.shape[-1])
+
+
+def _convolution(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], weight: Tensor) -> int:
+    """Channels times kernel places; of a transposed one, times those of its places that fall on one output."""
+
+    def option(name: str, place: int, otherwise: Any) -> Any:
+        return kwargs.get(name, args[place] if len(args) > place else otherwise)
+
+    any_kind = name == "convolution"
+    transposed = option("transposed", 6, False) if any_kind else name in ops.TRANSPOSED_CONVOLUTIONS
+    if not transposed:
+        return weight.numel() // weight.shape[0]
+    stride, groups = option("stride", 3, 1), option("groups", 8 if any_kind else 6, 1)
+    strides = [stride] if isinstance(stride, int) else list(stride)
+    places = prod(strides if len(strides) > 1 else strides * (weight.dim() - 2))
+    # Weights of shape (in, out / groups, ...). A kernel smaller than its stride leaves outputs that see nothing at all.
+    return max(1, weight.numel() // weight.shape[1] // (int(groups) * places))
 
 
 def _einsum(args: tuple[Any, ...], weight: Tensor) -> int:

@@ -19,6 +19,10 @@ class Activation:
     constants: tuple[Any, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def __name__(self) -> str:
+        return getattr(self.function, "__name__", "the activation")
+
     def __call__(self, z: Tensor) -> Tensor:
         return self.function(z.clone(), *self.constants, **dict(self.options))  # it may work in place
 
@@ -36,6 +40,7 @@ class Node:
     fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
     composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
+    outputs: int = 0  # tensors it made: several where it took a value apart
     call: int = 0  # which torch function of the run it was; 0 for kernels that torch functions cannot see
 
 

@@ -79,6 +79,20 @@ def readout_of(output: Any) -> Tensor:
     return readouts_of(output)[0]
 
 
+def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Activation | None:
+    """A call as a function of its first argument, if nothing but constants stands beside it."""
+    # Without `training` a random slope (RReLU) is its mean.
+    options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace", "training"}}
+    if all(isinstance(constant, int | float | str | None) for constant in (*args[1:], *options.values())):
+        return Activation(function, args[1:], tuple(options.items()))
+    return None
+
+
+def _whole(exponents: tuple[Any, ...]) -> bool:
+    """Powers of which q exists whatever their base: squares, cubes and so on."""
+    return all(isinstance(power, int | float) and power >= 1 and power % 1 == 0 for power in exponents)
+
+
 class Recorder(TorchFunctionMode):
     """Builds a Graph while active."""
 
@@ -187,17 +201,21 @@ class Recorder(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 given = list(tensors_in((args, kwargs)))
                 weights = [n for t in given if (tag := self._tags.get(id(t))) and tag[0] is Role.weight for n in tag[1]]
-                self._join(function.name, given, result, weights)
+                self._join(function.name, given, result, weights, _activation(function, args, kwargs))
             return result
 
         return call
 
-    def _join(self, name: str, given: Any, output: Any, weights: Sequence[str]) -> None:
+    def _join(
+        self, name: str, given: Any, output: Any, weights: Sequence[str], activation: Activation | None = None
+    ) -> None:
         """Join what a hidden kernel made to what went into it."""
         hidden = [t for t in tensors_in(output) if self._flows(t) and id(t) not in self._tags]
         sources = self._nodes(tensors_in(given), Role.signal) if hidden else ()
         if sources:
-            self._add(Node(name, sources, tuple(dict.fromkeys(weights)), bool(weights), self._stack[-1]), hidden)
+            node = Node(name, sources, tuple(dict.fromkeys(weights)), bool(weights), self._stack[-1])
+            node.activation = activation
+            self._add(node, hidden)
 
     # -- operations ----------------------------------------------------------------------------------------------
     def __torch_function__(
@@ -206,7 +224,7 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         self.calls += 1
         call = self.calls
-        name = getattr(func, "__name__", "")
+        name = ops.operation_name(func, kwargs)
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
@@ -228,7 +246,8 @@ class Recorder(TorchFunctionMode):
         if (sources or lookup) and name not in ops.SHAPE_ONLY:
             node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
             node.fan_in = 1 if lookup else fan_in(name, args, kwargs, operands) if weights else 0
-            node.composed = any(len(self._tags[id(t)][1]) > 1 for t in operands)
+            several = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
+            node.composed = several or any(len(self._tags[id(t)][1]) > 1 for t in operands)
             self._record(node, func, args, kwargs, outputs)
             return result
         role: Role = Role.constant
@@ -264,16 +283,15 @@ class Recorder(TorchFunctionMode):
         if node.fan_in:
             node.weighted = True
             node.width = shape[1] if node.name in ops.CONVOLUTIONS and len(shape) > 1 else shape[-1]
-        if node.name in ops.ACTIVATIONS:
-            options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace"}}
-            if not any(True for _ in tensors_in((args[1:], options))):
-                node.activation = Activation(func, args[1:], tuple(options.items()))
+        if node.name in ops.ACTIVATIONS and (node.name not in ops.POWERS or _whole((*args[1:], *kwargs.values()))):
+            node.activation = _activation(func, args, kwargs)
         # What is written into a view is written into the tensor that it shows a part of.
         in_place = node.name.endswith("_") or node.name.startswith("__i")
         bases = [t._base for t in flowing if t._base is not None] if in_place and args and args[0] is flowing[0] else []
         self._add(node, [*flowing, *bases])
 
     def _add(self, node: Node, outputs: list[Tensor]) -> None:
+        node.outputs = len(outputs)
         self.graph.nodes.append(node)
         for tensor in outputs:
             self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
@@ -293,8 +311,9 @@ class CallObserver(TorchFunctionMode):
     ) -> Any:
         self.calls += 1
         call = self.calls  # the function may call others
-        result = func(*args, **(kwargs or {}))
-        if call in self._wanted and self._wanted[call] == getattr(func, "__name__", ""):
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if call in self._wanted and self._wanted[call] == ops.operation_name(func, kwargs):
             # At once, since an activation may overwrite the tensor in place right after.
             self._observe(call, next(tensors_in(result)))
         return result
