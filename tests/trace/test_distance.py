@@ -78,3 +78,47 @@ def test_a_stack_of_residual_branches_counts_one_each(blocks: int, branch: int) 
         graph.nodes.append(Node("add", (stream, inner)))
         stream = len(graph.nodes) - 1
     assert distances(graph).units[stream] == blocks
+
+
+def layers(graph: Graph, value: int, count: int = 1) -> int:
+    for _ in range(count):
+        graph.nodes.append(Node("linear", (value,), weighted=True))
+        value = len(graph.nodes) - 1
+    return value
+
+
+def joined(graph: Graph, name: str, *inputs: int) -> int:
+    graph.nodes.append(Node(name, inputs))
+    return len(graph.nodes) - 1
+
+
+def stack(graph: Graph, stream: int, updates: int) -> int:
+    for _ in range(updates):
+        stream = joined(graph, "add", stream, layers(graph, stream))
+    return stream
+
+
+@given(st.integers(0, 12), st.integers(1, 4))
+def test_a_skip_passes_over_nothing_in_what_joins_its_branch_from_elsewhere(encoder: int, decoder: int) -> None:
+    graph = Graph()
+    source, target = joined(graph, "input", 0), joined(graph, "input", 0)
+    memory = stack(graph, layers(graph, source), encoder)
+    stream = layers(graph, target)
+    for _ in range(decoder):
+        stream = stack(graph, stream, 1)
+        stream = joined(graph, "add", stream, layers(graph, joined(graph, "matmul", stream, memory)))
+    far = distances(graph)
+    assert not any(far.skipped)
+    assert far.units[stream] == 1 + 2 * decoder
+
+
+@given(st.integers(1, 12), st.integers(0, 12), st.booleans())
+def test_a_long_skip_passes_over_the_updates_between(inside: int, encoder: int, join: bool) -> None:
+    graph = Graph()
+    source, target = joined(graph, "input", 0), joined(graph, "input", 0)
+    memory = stack(graph, layers(graph, source), encoder)
+    origin = layers(graph, target)
+    end = stack(graph, layers(graph, origin), inside)
+    end = layers(graph, joined(graph, "matmul", end, memory) if join else end)
+    skip = joined(graph, "add", origin, end)
+    assert distances(graph).skipped[skip] == inside

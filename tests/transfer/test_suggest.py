@@ -18,7 +18,7 @@ from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import persistent_energy_over_seeds
 from depthlr.energy.readout_size import strange_size
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, SCHEDULE_NOTES
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT, SCHEDULE_NOTES
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]
@@ -385,3 +385,27 @@ def test_a_new_adagrad_has_taken_no_step() -> None:
     optimizer.step()
     with pytest.raises(DepthlrError, match="has taken steps already"):
         suggest_rate(model, BATCHES, F.cross_entropy, optimizer)
+
+
+class Recurrent(nn.Module):
+    """A layer that goes along the rows, or a cell that is led along them."""
+
+    def __init__(self, kind: type[nn.Module]) -> None:
+        super().__init__()
+        self.recurrent, self.head = kind(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.flatten(0, 1)
+        if isinstance(self.recurrent, nn.RNNBase):
+            return self.head(self.recurrent(rows)[0][:, -1])
+        state = None
+        for row in rows.unbind(1):
+            state = self.recurrent(row, state)
+        return self.head(state)
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN, nn.GRUCell, nn.RNNCell])
+def test_recurrence_is_said(kind: type[nn.Module]) -> None:
+    assert RECURRENT in suggest_rate(Recurrent(kind), BATCHES, F.cross_entropy).notes
+    assert RECURRENT in suggest_rate(lambda: Recurrent(kind), BATCHES, F.cross_entropy, seeds=2).notes
+    assert RECURRENT not in suggest_rate(resnet(), BATCHES, F.cross_entropy).notes

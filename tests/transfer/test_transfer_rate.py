@@ -16,7 +16,7 @@ from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
 from depthlr.law import RULES
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.carry import SEEDS
+from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
 from depthlr.transfer.missed import FARTHEST, LAW, MEASURED, ONE_DRAW, measured_within
 
@@ -353,6 +353,25 @@ def test_there_is_no_interval_where_nobody_has_compared() -> None:
         assert transfer_rate(0.1, resnet(2), resnet(5, width=12), X).low is None
     assert measured(resnet(2), resnet(5)).low is not None
     assert measured(resnet(2).eval(), resnet(5)).low is None
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "known"),
+    [
+        ((2, 6), (2, 12), False),  # width alone
+        ((2, 6), (2, 6), False),  # two draws
+        ((2, 6), (3, 24), False),  # width more than depth
+        ((2, 12), (4, 6), False),  # one up, one down
+        ((2, 6), (4, 6), True),
+        ((2, 6), (6, 18), True),  # in proportion
+        ((6, 18), (2, 6), True),
+    ],
+)
+def test_a_measured_rate_has_an_interval_across_depth_and_width_that_grows_no_more(source, target, known: bool) -> None:
+    carried = measured(resnet(*source), resnet(*target, seed=1))
+    assert (carried.low is not None) is (carried.high is not None) is known
+    assert (NOT_COMPARED in carried.notes) is not known
+    assert known or "80%" not in str(carried)
 
 
 def test_a_measured_rates_interval_is_wider_from_one_draw_and_where_draws_scatter() -> None:

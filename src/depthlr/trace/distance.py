@@ -12,7 +12,7 @@ embeddings and normalisations written out by hand add values that no weight sepa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -71,7 +71,7 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
     """Distances of every node; `blocks` are module calls that count as one unit each, whatever is inside."""
     tree = Dominators()
     units, back, kind, skipped = [0], [ROOT], [""], [0]
-    residuals = [0]  # residual updates on the minimal path
+    far = Distances(units, back, kind, skipped)  # grows with these
     reached = [1]  # which of the model's inputs a node depends on, as bits
     lead = [1]  # the bit of the input at which its minimal path begins
     inside = _enclosing(graph, blocks)
@@ -90,6 +90,9 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
         if block is not None:
             if graph.calls[block].output == index:
                 here, what = here + 1, "residual" if node.name in ops.ADDITIONS else "plain"
+                origin = _updated(graph, tree, inputs)
+                if what == "residual" and units[origin] == units[nearest]:
+                    step = origin  # inside a block all are equally near
         elif node.weighted:
             here, what = here + 1, "plain"
         elif node.name in ops.ADDITIONS and len(inputs) > 1:
@@ -102,7 +105,7 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
                 # are linear ones of any length, such as a weight and its low-rank correction.
                 parts = min(shortest) > 0 and (len(set(shortest)) == 1 or _linear(graph, lengths, origin))
                 what = "plain" if parts else "residual"
-                over = max(residuals[i] for i in inputs) - residuals[origin]
+                over = max(_updates_between(graph, far, lengths, origin, i) for i in inputs)
                 if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
                     over = max(over, max(shortest))
         bits = 1 << index if node.name == "input" else 0
@@ -112,8 +115,17 @@ def distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
         back.append(step)
         kind.append(what)
         skipped.append(over)
-        residuals.append(residuals[step] + (what == "residual"))
-    return Distances(units, back, kind, skipped)
+    return far
+
+
+def _updates_between(graph: Graph, far: Distances, region: Container[int], origin: int, end: int) -> int:
+    """Residual updates on the shortest way from `origin` to `end`; what joins from elsewhere is not passed over."""
+    updates, index = 0, end
+    while index != origin:
+        updates += far.kind[index] == "residual"
+        inside = [i for i in graph.nodes[index].inputs if i in region]
+        index = far.back[index] if far.back[index] in region else min(inside, key=lambda i: far.units[i])
+    return updates
 
 
 def _linear(graph: Graph, region: Iterable[int], origin: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from depthlr.trace import operations as ops
 from depthlr.trace.distance import Distances, weighted_between
@@ -25,20 +26,34 @@ class Unit:
 def units_of(graph: Graph, far: Distances) -> tuple[Unit, ...]:
     """The units from input to readout."""
     chain = [n for n in _walk_back(graph.readout, far) if far.kind[n]][::-1]
+    units = []
+    for n, state in zip(chain, _states(graph, far, chain), strict=True):
+        ends = (n,) if graph.nodes[n].weighted else last_weighted(graph, far, n)
+        last = ends[0] if ends else n
+        units.append(Unit(far.kind[n], "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state))
+    return _with_roles(units)
+
+
+def _states(graph: Graph, far: Distances, chain: list[int]) -> list[int]:
+    """Where each unit's pre-activation is: at the norm that follows it, if one does, or else at the unit itself."""
     readers = graph.consumers()
     normed = {n: _following_norm(graph, readers, n) for n in chain}
     residual = [n for n in chain if far.kind[n] == "residual"]
-    if residual and sum(normed[n] is not None for n in residual[:-1]) * 2 <= len(residual[:-1]):
-        # A pre-LN stack's last update is followed by the final norm alone, which does not make it post-LN.
-        normed[residual[-1]] = None
-    units = []
-    for n in chain:
-        ends = (n,) if graph.nodes[n].weighted else last_weighted(graph, far, n)
-        last = ends[0] if ends else n
-        after = normed[n]
-        state = n if after is None else after
-        units.append(Unit(far.kind[n], "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state))
-    return _with_roles(units)
+    # The norm that ends a pre-LN stack, or a stage of it, does not make the update before it post-LN: the stream is not
+    # carried on behind it, and the other updates decide.
+    carried_on = {n for n, then in pairwise(chain) if far.kind[then] == "residual" and _has_bare_skip(graph, far, then)}
+    ends = [n for n in residual if normed[n] is not None and n not in carried_on]
+    deciding = [n for n in residual if n not in ends] or residual[:-1]
+    if sum(normed[n] is not None for n in deciding) * 2 <= len(deciding):
+        normed |= dict.fromkeys(ends)
+    return [n if (after := normed[n]) is None else after for n in chain]
+
+
+def _has_bare_skip(graph: Graph, far: Distances, update: int) -> bool:
+    """Does it add to a value as it is, not to a projection of it?"""
+    inputs = graph.nodes[update].inputs
+    lengths = weighted_between(graph, far.back[update], inputs)
+    return any(lengths[i][0] == 0 for i in inputs if i in lengths)
 
 
 def _walk_back(node: int, far: Distances) -> list[int]:
@@ -93,9 +108,10 @@ def last_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
     """The weighted operations that end the branches of a residual update."""
     origin, inputs = far.back[update], graph.nodes[update].inputs
     lengths = weighted_between(graph, origin, inputs)
-    longest = max(lengths[i][1] for i in inputs)
+    parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from elsewhere (addcmul)
+    longest = max(lengths[i][1] for i in parts)
     # Where the skip has a projection of its own, the branch is the longer of the two.
-    pending = [i for i in inputs if lengths[i][1] == longest]
+    pending = [i for i in parts if lengths[i][1] == longest]
     found: dict[int, None] = {}
     while pending:
         index = pending.pop()

@@ -31,7 +31,7 @@ from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
 from depthlr.transfer.measured_change import measured_change
-from depthlr.transfer.missed import COVERAGE, FARTHEST, LAW, doublings, measured_within
+from depthlr.transfer.missed import COVERAGE, FARTHEST, LAW, compared, doublings, measured_within
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
@@ -43,6 +43,10 @@ AM_MUP = (
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
 NOISY = "the batches agree on hardly anything, so the measured rate is a guess: take more or larger ones."
+NOT_COMPARED = (
+    "carried rates were compared with tuned ones across depth, and across width where it grows with depth and no more: "
+    "between these models there is no interval."
+)
 MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
 Energies = Energy | EnergyOverSeeds
@@ -251,7 +255,8 @@ def _measured(
     change = measured_change(here, there, source, target, one_width=depths[0].widths == depths[1].widths)
     if here.noisy or there.noisy:
         notes.append(NOISY)
-    compared = not set(notes) - {ALIKE}  # with tuned rates: guesses and models in eval mode were not
+    notes += [] if compared(*depths) else [NOT_COMPARED]
+    known = not set(notes) - {ALIKE}  # how far such rates miss: not of guesses and models in eval mode
     error = change.standard_error
     if error is not None and (error > UNSURE or change.law_share > MUCH):
         notes.append(
@@ -261,7 +266,7 @@ def _measured(
         )
     moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
     carried = CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
-    return _with_interval(carried, measured_within(change, source, target)) if compared else carried
+    return _with_interval(carried, measured_within(change, source, target)) if known else carried
 
 
 def _with_interval(carried: CarriedRate, decades: float) -> CarriedRate:

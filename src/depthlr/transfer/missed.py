@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from depthlr.trace.depth import Depth
 from depthlr.transfer.measured_change import MeasuredChange
 
 COVERAGE = 0.8  # of tuned rates lie within a stated interval
@@ -29,6 +30,13 @@ class Missed:
 def doublings(source_depth: float, target_depth: float) -> float:
     """Of depth, up or down."""
     return abs(math.log2(target_depth) - math.log2(source_depth))
+
+
+def compared(source: Depth, target: Depth) -> bool:
+    """Do these models differ as TransferBench's do: in depth, and in width with it and no more?"""
+    deeper = max(target.backbone, 1) / max(source.backbone, 1)  # a stem and a head alone have none
+    wider = max(target.widths, default=1) / max(source.widths, default=1)
+    return source.total != target.total and min(1.0, deeper) <= wider <= max(1.0, deeper)
 
 
 LAW = Missed(0.26, 1.0)  # whose exponent is off

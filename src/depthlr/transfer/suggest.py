@@ -25,6 +25,7 @@ from depthlr.law.html import html_table
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 from depthlr.transfer.missed import COVERAGE, NORMAL_QUANTILE
+from depthlr.transfer.recurrence import RecurrenceWatch
 
 FLOAT_DECADES = 300  # a float holds 308
 
@@ -64,6 +65,7 @@ SCHEDULE_NOTES = {
     "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 classification "
     "tasks, initialised by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
+RECURRENT = "recurrent models were not among the tasks that the interval was calibrated on."
 SCATTERED = (
     "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
 )
@@ -136,6 +138,7 @@ class _Measured:
     fall: float
     optimizers: list[Optimizer]  # of the first initialisation alone
     training: bool
+    recurrent: bool
 
 
 def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: Any, seed: int) -> _Measured:
@@ -150,8 +153,9 @@ def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: 
             "maximize."
         )
     energy = persistent_energy(model, batches, loss_fn, optimizer, seed=seed)
-    fall = promised_fall(model, batches[0], loss_fn, optimizer, seed=seed)
-    return _Measured(energy, fall, optimizers, model.training)
+    with RecurrenceWatch() as watch:
+        fall = promised_fall(model, batches[0], loss_fn, optimizer, seed=seed)
+    return _Measured(energy, fall, optimizers, model.training, watch.seen)
 
 
 def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -> SuggestedRate:
@@ -171,6 +175,7 @@ def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
     notes = [SCHEDULE_NOTES[schedule], *([] if found[0].training else [EVALUATED]), *([ALIKE] if alike else [])]
+    notes += [RECURRENT] if any(one.recurrent for one in found) else []
     notes += _notes([one.energy for one in found], basis, optimizers, gains)
     if scatter > UNSURE:
         notes.append(SCATTERED.format(scatter))
