@@ -21,7 +21,7 @@ from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
-from depthlr.trace.record import CallObserver
+from depthlr.trace.observe import CallObserver, Moment
 from depthlr.trace.run import eager, trace, untouched
 
 Batch = tuple[Tensor, Tensor]
@@ -70,23 +70,24 @@ class Probe:
 
     def _changes(self, inputs: Tensor, direction: Direction) -> tuple[list[Change], Change, float]:
         states = [self.graph.nodes[unit.state] for unit in self.depth.units]
-        seen: dict[int, Tensor] = {}
+        moments = [(node.call, node.name) for node in states]
+        seen: dict[Moment, Tensor] = {}
 
-        def observe(call: int, value: Tensor) -> None:
-            seen[call] = _squares(value)
+        def observe(moment: Moment, value: Tensor) -> None:
+            seen[moment] = _squares(value)
 
         with self._conditions(), forward_ad.dual_level(), torch.no_grad():
             duals = {
                 name: forward_ad.make_dual(p.detach(), direction[name])  # type: ignore[no-untyped-call]
                 for name, p in self.model.named_parameters()
             }
-            with CallObserver({node.call: node.name for node in states}, observe):
+            with CallObserver(set(moments), observe):
                 output = functional_call(self.model, duals, (inputs,))
             readout = _squares(output)
             bend = _gauss_newton(output)
-        if any(node.call not in seen for node in states):
+        if any(moment not in seen for moment in moments):
             raise DepthlrError("the model did not run the same operations the second time, so units were missed.")
-        *rows, last = torch.stack([*(seen[node.call] for node in states), readout]).tolist()
+        *rows, last = torch.stack([*(seen[moment] for moment in moments), readout]).tolist()
         return [Change(*row) for row in rows], Change(*last), bend
 
     @contextlib.contextmanager

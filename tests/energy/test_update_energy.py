@@ -660,3 +660,85 @@ def test_a_detached_value_changes_with_the_weights_all_the_same(detached) -> Non
         decayed = partial(torch.optim.SGD, lr=0.1, weight_decay=1.0)  # a step along the scale, which the norm takes out
         found.append(update_energy(Scaled(stop).double(), (X.double(), Y), F.cross_entropy, decayed))
     assert found[0].readout == pytest.approx(found[1].readout, rel=1e-9)
+
+
+def test_attention_that_is_one_call_shows_its_in_projection() -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = torch.tanh(self.stem(x))
+            return self.head(torch.tanh(self.attention(z, z, z)[0]).mean(1))
+
+    class WrittenOut(Hidden):
+        def forward(self, x: Tensor) -> Tensor:
+            z, own = torch.tanh(self.stem(x)), self.attention
+            both = F.linear(z, own.in_proj_weight, own.in_proj_bias).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+            mixed = F.scaled_dot_product_attention(*both).transpose(1, 2).flatten(2)
+            out = F.linear(mixed, own.out_proj.weight, own.out_proj.bias)
+            return self.head(torch.tanh(out).mean(1))
+
+    found = []
+    for kind in (Hidden, WrittenOut):
+        torch.manual_seed(0)
+        found.append(
+            [u.energy for u in update_energy(kind().double(), (X.squeeze(1).double(), Y), F.cross_entropy).units]
+        )
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("widths", [{}, {"kdim": 5, "vdim": 3}], ids=["packed", "of their own"])
+def test_cross_attention_is_measured_too(widths) -> None:
+    class Cross(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True, **widths)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.stem(x)
+            key, value = (z[:, :2, : widths.get(name, 8)] for name in ("kdim", "vdim"))
+            return self.head(self.attention(z, key, value)[0].mean(1))
+
+    torch.manual_seed(0)
+    units = update_energy(Cross().double(), (X.squeeze(1).double(), Y), F.cross_entropy).units
+    assert len(units) == 4
+    assert all(unit.energy > 0 for unit in units)
+    assert units[1].energy != units[2].energy
+
+
+def test_a_custom_function_with_a_tangent_is_measured() -> None:
+    class Swish(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x * torch.sigmoid(x)
+
+        @staticmethod
+        def slope(x):
+            share = torch.sigmoid(x)
+            return share + x * share * (1 - share)
+
+        @staticmethod
+        def backward(ctx, change):
+            return change * Swish.slope(ctx.saved_tensors[0])
+
+        @staticmethod
+        def jvp(ctx, change):
+            return change * Swish.slope(ctx.saved_tensors[0])
+
+    class Own(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return Swish.apply(x)
+
+    found = []
+    for activation in (nn.SiLU(), Own()):
+        torch.manual_seed(0)
+        layers = [nn.Flatten(), nn.Linear(16, 8), activation, nn.Linear(8, 8), activation, nn.Linear(8, 3)]
+        model = nn.Sequential(*layers).double()
+        found.append([u.energy for u in update_energy(model, (X.double(), Y), F.cross_entropy).units])
+    assert found[0] == pytest.approx(found[1], rel=1e-9)

@@ -31,7 +31,8 @@ from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import CallObserver, Recorder, readouts_of
+from depthlr.trace.observe import CallObserver, Moment
+from depthlr.trace.record import Recorder, readouts_of
 from depthlr.trace.run import Arguments, cannot_run, check_runnable
 from depthlr.trace.unwrap import unwrap
 
@@ -124,20 +125,21 @@ def _forward(
 ) -> Energy:
     """Energies at every unit's pre-activation and at the readout: the tangents of one forward-mode pass."""
     states = [graph.nodes[u.state] for u in depth.units]
-    squares: dict[int, Tensor] = {}
+    moments = [(node.call, node.name) for node in states]
+    squares: dict[Moment, Tensor] = {}
 
-    def observe(call: int, value: Tensor) -> None:
-        squares[call] = _squares(value)
+    def observe(moment: Moment, value: Tensor) -> None:
+        squares[moment] = _squares(value)
 
-    observer = CallObserver({node.call: node.name for node in states}, observe)
+    observer = CallObserver(set(moments), observe)
     with moved(model, parameters, direction, arguments, observer) as output:
         readout = _squares(readouts_of(output)[graph.which])
-    if any(node.call not in squares for node in states):
+    if any(moment not in squares for moment in moments):
         raise DepthlrError(
             "the model did not run the same operations the second time: its control flow is random or depends on the "
             "batch, or a unit hides in a kernel that PyTorch's functions cannot see; try eval mode, or the same batch."
         )
-    *values, (change, size) = torch.stack([*(squares[node.call] for node in states), readout]).tolist()
+    *values, (change, size) = torch.stack([*(squares[moment] for moment in moments), readout]).tolist()
     return Energy(tuple(UnitEnergy(u, *v) for u, v in zip(depth.units, values, strict=True)), change, size, loss)
 
 

@@ -134,7 +134,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
         for name in node.weights:
             if not name.endswith("bias"):
                 # Attention with widths of its own for keys and values holds three matrices in one call.
-                own = node.name == "multi_head_attention_forward" and name in sizes
+                own = node.name == ops.IN_PROJECTION and name in sizes
                 std = (q * (sizes[name] if own else node.fan_in)) ** -0.5
                 stds[name] = min(std, stds.get(name, std))  # a tied embedding takes the head's smaller variance
     return stds

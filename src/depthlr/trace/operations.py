@@ -26,6 +26,7 @@ MATRIX_PRODUCTS = frozenset(
 )  # fmt: skip
 RECURRENT_CELLS = frozenset({"lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})
 RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+IN_PROJECTION = "in_projection"  # of attention that is seen as one call
 ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
 
 # A residual update adds two values that both depend on the input.

@@ -278,7 +278,7 @@ class Recorder(TorchFunctionMode):
             width = shape[-1]
             out = tuple(w for w in node.weights if ".out_proj." in f".{w}")
             into = tuple(w for w in node.weights if w not in out)
-            self._add(Node(node.name, node.inputs, into, True, node.scope, width, width, call=node.call), [])
+            self._add(Node(ops.IN_PROJECTION, node.inputs, into, True, node.scope, width, width, call=node.call), [])
             node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width, call=node.call)
         if node.fan_in:
             node.weighted = True
@@ -295,25 +295,3 @@ class Recorder(TorchFunctionMode):
         self.graph.nodes.append(node)
         for tensor in outputs:
             self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
-
-
-class CallObserver(TorchFunctionMode):
-    """Calls `observe(call, result)` at chosen torch functions of a run that a Recorder has seen before."""
-
-    def __init__(self, wanted: Mapping[int, str], observe: Callable[[int, Tensor], None]) -> None:
-        super().__init__()
-        self.calls = 0
-        self._wanted = wanted  # call -> the function's name then
-        self._observe = observe
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.calls += 1
-        call = self.calls  # the function may call others
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        if call in self._wanted and self._wanted[call] == ops.operation_name(func, kwargs):
-            # At once, since an activation may overwrite the tensor in place right after.
-            self._observe(call, next(tensors_in(result)))
-        return result
