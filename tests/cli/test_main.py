@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import subprocess
@@ -108,3 +110,29 @@ def test_a_terminal_that_lacks_a_character_is_shown_another(tmp_path):
         full, plain = fit(name, "utf-8"), fit(name, "ascii")
         assert not str(full).isascii()
         assert str(plain) == re.sub("[^ -~]", "?", str(full))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_stdout_that_is_full_is_one_sentence(run, capsys, monkeypatch, tmp_path, large):
+    """Small results fail when they are flushed, large ones while they are written."""
+
+    class Full(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, content: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        def fileno(self) -> int:
+            return file.fileno()
+
+    with (tmp_path / "stdout").open("wb") as file:
+        stdout = io.TextIOWrapper(io.BufferedWriter(Full()))
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert run("depth", f"mlp?layers={200 if large else 2}&width=8&inputs=4", "--json") == 2
+        monkeypatch.undo()
+        err = capsys.readouterr().err
+        stdout.buffer.raw.write = len
+        stdout.close()
+    assert err.count("\n") == 1
+    assert "The result cannot be written ([Errno 28] No space left on device)" in err

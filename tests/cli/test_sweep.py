@@ -6,16 +6,19 @@ import json
 import os
 import signal
 import sqlite3
-from contextlib import nullcontext
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import typer
 from benchmarks.landscape import LandscapeRunner, landscape
+from tests.present.made_results import results_of
 
 import depthlr.cli.sweep as verb
 from depthlr.cli.export import export
 from depthlr.cli.fit import fit
 from depthlr.errors import DepthlrError
+from depthlr.present.report import report
 from depthlr.study import read_results, read_study
 
 app = typer.Typer()
@@ -50,8 +53,8 @@ def run(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def stop_after(monkeypatch):
-    """Cells are read off a landscape; `stop["cells"]` of them in, `stop["how"]` is called."""
-    stop = {"cells": -1, "how": lambda: None}
+    """Cells are read off a landscape; `stop["cells"]` of them in, `stop["how"]` is called, and at the end "closing"."""
+    stop = {"cells": -1, "how": lambda: None, "closing": lambda: None}
 
     class Runner(LandscapeRunner):
         def train(self, cells):
@@ -61,9 +64,14 @@ def stop_after(monkeypatch):
                     stop["how"]()
                 yield pair
 
-    monkeypatch.setattr(
-        verb, "engine_for", lambda study, examples: nullcontext(lambda size: Runner(landscape(1, study), size))
-    )
+    @contextmanager
+    def engine(study, examples):
+        try:
+            yield lambda size: Runner(landscape(1, study), size)
+        finally:
+            stop["closing"]()
+
+    monkeypatch.setattr(verb, "engine_for", engine)
     return stop
 
 
@@ -120,6 +128,52 @@ def test_a_signal_ends_it_with_the_command_that_resumes(run, study, stop_after, 
     assert len(read_results("mine.sqlite").records) == 19
     _, _, err = run("sweep", "mine.sqlite")
     assert "19 cells are kept from before" in err
+
+
+@pytest.mark.parametrize("again", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_disturb_the_first(run, study, stop_after, again):
+    stop_after |= {"cells": 20, "how": lambda: signal.raise_signal(signal.SIGINT)}
+    stop_after["closing"] = lambda: signal.raise_signal(again)
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    code, out, err = run("sweep", str(study))
+    assert (code, out) == (130, "")
+    assert "stopped with 19 cells kept" in err
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+NAMED_DEPTH = """
+from torch import nn
+
+def net(depth=1):
+    return nn.Sequential(nn.Flatten(), *(nn.Linear(64, 64) for _ in range(depth)), nn.Linear(64, 10))
+"""
+
+
+def test_an_argument_called_depth_is_not_taken_for_the_effective_depth(run, tmp_path, monkeypatch):
+    (tmp_path / "named_depth.py").write_text(NAMED_DEPTH)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "s.toml").write_text(STUDY.replace("mlp?width=8", "named_depth:net").replace('"layers"', '"depth"'))
+    found = json.loads(run("sweep", "s.toml", "--json")[1])["fits"]
+    results = read_results("s.sqlite")
+    assert found["depth"]["slope"] == results.fit("depth").slope
+    assert found["depth (argument)"]["slope"] == results.fit("size").slope
+    _, out, _ = run("sweep", "s.sqlite")
+    assert f"over effective depth: {results.fit('depth')}" in out
+    assert f"over depth (argument): {results.fit('size')}" in out
+    for text in (out, report("s.sqlite", "markdown")):
+        head = next(line for line in text.splitlines() if "depth" in line and "rate" in line and line[0] in "┃|")
+        cells = [cell.strip() for cell in head.replace("\\", "").strip("┃|").replace("┃", "|").split("|")]
+        assert cells[:2] == ["depth (argument)", "depth"]
+
+
+def test_a_seed_at_the_edge_does_not_count_in_the_best_rate(capsys):
+    inside, cut_off = {1e-3: 2.0, 1e-2: 1.0, 1e-1: 1.5}, {1e-4: 1.0, 1e-3: 2.0}
+    verb._print(results_of({(3, 0): inside, (3, 1): cut_off, (6, 0): cut_off}), Path("s.sqlite"), json=False)
+    rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["3", "4", "1.00e-2", "1.00e-2", "1.00e-2", "1.0000"],
+        ["6", "7", "at edge", "-", "-", "-"],
+    ]
 
 
 def test_flags_describe_a_study_without_a_file(run):
@@ -186,6 +240,7 @@ def test_an_export_never_overwrites_its_study(run, study, monkeypatch, form, nam
         (["sweep", "--model", "mlp", "--sizes", "2;3"], "write whole numbers"),
         (["sweep", "--model", "hf/gpt2", "--sizes", "2,3"], "needs --vary"),
         (["sweep", "mine.toml", "--out", "no/folder/x.sqlite"], "check that its folder is there"),
+        (["sweep", "mine.toml", "--out", "."], "is a folder: name the file"),
         (["export", "none.sqlite"], "There is no file"),
         (["export", "mine.toml"], "not a study of depthlr"),
         (["fit", "none.sqlite"], "There is no file"),
@@ -197,6 +252,24 @@ def test_bad_input_is_one_sentence(run, study, arguments, message):
     with pytest.raises(DepthlrError, match=message) as caught:
         run(*arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_an_export_to_a_name_that_no_file_can_have_is_a_sentence(run, study):
+    run("sweep", str(study))
+    with pytest.raises(DepthlrError, match=r"x\.csv cannot be written"):
+        run("export", "mine.sqlite", "--out", "x" * 300 + ".csv")
+
+
+def test_a_record_whose_rate_is_no_number_is_said_and_run_anew(run, study):
+    run("sweep", str(study))
+    before = run("export", "mine.sqlite")[1]
+    with sqlite3.connect("mine.sqlite") as connection:
+        connection.execute("UPDATE cells SET rate = 'wide' WHERE rowid = 5")
+    connection.close()
+    code, _, err = run("sweep", str(study))
+    assert code == 0
+    assert "rate wide is damaged and is not trusted" in err
+    assert run("export", "mine.sqlite")[1] == before
 
 
 def test_parquet_needs_a_file_and_its_package(run, study, monkeypatch):

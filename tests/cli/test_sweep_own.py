@@ -34,6 +34,8 @@ def unreduced(output, target):
     return (output - target).square()
 def broken(output, target):
     return 1 / 0
+def exiting(output, target):
+    raise SystemExit("enough")
 """
 
 STUDY = """
@@ -77,6 +79,7 @@ def swept(tmp_path, monkeypatch):
         ({"model": "Named", "loss": "cross_entropy"}, "the model's output is of type dict"),
         ({"loss": "their_sweep:unreduced"}, r"the loss has shape \(4, 1\)"),
         ({"loss": "their_sweep:broken"}, "the loss failed .*ZeroDivisionError"),
+        ({"loss": "their_sweep:exiting"}, r"called sys.exit\('enough'\), which ends a sweep: raise an error"),
         ({"data": "ids"}, r"has inputs of shape \(8,\)"),
         ({"batch": 100}, "A batch of 100 cannot be drawn"),
     ],

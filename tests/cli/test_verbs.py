@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from depthlr.cli import main
+from depthlr.study import Record, Results, Study
+from depthlr.training.cell import Cell
 
 
 @pytest.fixture
@@ -153,6 +155,9 @@ def test_fit_reads_a_table_of_optima(run, tmp_path) -> None:
     found = json.loads(run("fit", str(table), "--at", "32", "--json")[1])
     assert found["slope"] == pytest.approx(-1.25)
     assert found["rates"]["32"] == pytest.approx(0.5 * 32**-1.25)
+    near = ("1000001", "1000002", "4.5")
+    _, out, _ = run("fit", str(table), "--json", *(word for depth in near for word in ("--at", depth)))
+    assert tuple(json.loads(out)["rates"]) == near
 
 
 def test_data_describes_the_digits(run) -> None:
@@ -167,6 +172,18 @@ def test_demo_tells_the_whole_story(run) -> None:
     assert out.count("median error of carrying a tuned rate") == 2
     assert "runs found what a grid of 80 would" in out
     assert run("demo", "--sizes", "3")[0] == 2
+
+
+def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkeypatch) -> None:
+    def swept(study: Study) -> Results:
+        records = [Record(Cell(2, 0, rate), rate, False, 1.0, "2026-01-01", b"") for rate in study.search.rates]
+        return Results(study, tuple(records), {2: 3, 4: 5})
+
+    monkeypatch.setattr("depthlr.cli.demo._swept", swept)
+    code, out, err = run("demo", "--sizes", "2,4", "--seeds", "1")
+    assert code == 0
+    assert out.count("fewer than two sizes have an optimum inside the range") == 2
+    assert err.count("the optimum is the lowest rate allowed") == 2
 
 
 @pytest.mark.parametrize(
@@ -184,6 +201,8 @@ def test_demo_tells_the_whole_story(run) -> None:
         (["measure", "cnn?layers=2&width=4", "--batch", "0"], "at least 1"),
         (["measure", "cnn?layers=2&width=4", "--seeds", "0"], "at least one"),
         (["fit", "no-such-file.csv"], "cannot be read"),
+        (["demo", "--sizes", "²,3"], "write whole numbers"),
+        (["demo", "--sizes", "3,x,4"], "write whole numbers"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], message: str) -> None:
@@ -252,6 +271,7 @@ def test_fit_reads_a_table_however_it_was_saved_from_a_file_and_from_stdin(run, 
         ("depth,rate\n4,0.1\n8,0\n", "The rate in line 3 of optima.csv must be a finite number above 0"),
         ("depth,rate\n-4,0.1\n8,0.1\n", "The depth in line 2 of optima.csv must be a finite number above 0"),
         ("depth,rate\n4,0.1\n", "two distinct depths"),
+        ("depth,rate\n4,1.5,\n8,0,5\n", "Line 3 of optima.csv has 3 cells below 2 columns: write one cell a column"),
         ('depth,rate\n4,"' + "0" * 200_000, "optima.csv is no table"),
     ],
 )

@@ -119,7 +119,7 @@ def test_the_marked_minima_are_the_results_optima():
         inside = [(o.rate, o.loss) for o in found if not o.at_edge]
         assert sorted(zip(*dots.get_data(), strict=True)) == sorted(inside)
         star = by_gid(axes, rf"tuned-{size}")[f"tuned-{size}"]
-        assert star.get_xdata() == pytest.approx([10 ** np.mean([math.log10(o.rate) for o in found])])
+        assert star.get_xdata() == pytest.approx([10 ** np.mean([math.log10(rate) for rate, _ in inside])])
 
 
 def test_diverged_cells_stand_at_the_top_edge_above_every_line():
@@ -272,6 +272,22 @@ def test_rules_start_at_the_tuned_rate_of_their_source():
         scaling(results, rules=["copy"], source=8)
     with pytest.raises(DepthlrError, match="no energy of depth"):
         scaling(results, energies={4: energies[4]})
+
+
+def test_an_optimum_at_the_edge_is_no_tuned_rate_for_a_star_or_a_rule():
+    low = {1e-4: 1.0, 1e-3: 2.0, 1e-2: 3.0}  # cut off by the range
+    axes = loss_landscape(results_of({(3, 0): low, (6, 0): V, (6, 1): low}))
+    stars = {gid: list(star.get_xdata()) for gid, star in by_gid(axes, r"tuned-\d").items()}
+    assert stars == {"tuned-3": [], "tuned-6": pytest.approx([1e-2])}
+    assert [text.get_text().split(maxsplit=1)[1] for text in axes.get_legend().get_texts()] == ["at edge", "1.00e-2"]
+    results = results_of({(3, 0): low, (6, 0): V, (12, 0): V})
+    (copied,) = by_gid(scaling(results, rules=["copy"]), "rule-copy").values()
+    assert copied.get_label() == "copy from 7"
+    assert list(copied.get_ydata()) == pytest.approx([1e-2] * 3)
+    with pytest.raises(DepthlrError, match="No rate was tuned at depth 4: take a source from 7, 13"):
+        scaling(results, rules=["copy"], source=4)
+    with pytest.raises(DepthlrError, match="No optimum lies inside the range"):
+        scaling(results_of({(3, 0): low}), rules=["copy"])
 
 
 def test_errors_are_signed_decades_to_every_deeper_model():

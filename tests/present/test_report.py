@@ -319,3 +319,23 @@ def test_the_verb_refuses_what_is_no_study_and_never_overwrites_one(run, tmp_pat
         run(str(path), "--out", str(path))
     assert read_results(path).complete
     assert not (tmp_path / "text.html").exists()
+
+
+def steep(path):
+    """A study whose rates fall by 200 decades from one size to the next, so that no float holds the rate of a third."""
+    search = Search("grid", low=1e-250, high=1.0, points=6, seeds=(0,))
+    study = replace(STUDY, model=replace(STUDY.model, sizes=(1, 2)), search=search)
+    with open_store(path, study) as store:
+        for size, best in ((1, 1e-50), (2, 1e-200)):
+            for rate in search.rates:
+                loss = 1 + abs(math.log10(rate / best))
+                store.put(record(Cell(size, 0, rate), Outcome(np.array([loss], np.float32), 0.1, False), None))
+    return path
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+def test_a_rate_that_no_float_holds_is_left_out_and_the_report_stays(tmp_path, form):
+    path = steep(tmp_path / "steep.sqlite")
+    assert read_results(path).fit().slope < -400
+    assert "1.00e-200" in report(path, form).replace("1e-200", "1.00e-200")
+    assert [row.size for row in findings(read_snapshot(path)).rows] == [1, 2]

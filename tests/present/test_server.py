@@ -143,6 +143,24 @@ def test_a_file_that_is_no_study_harms_nothing(site, path):
     assert path.read_bytes() == b"not a database" * 100
 
 
+def test_a_page_that_cannot_be_made_is_said_and_the_sweep_goes_on(path, monkeypatch):
+    def beyond(snapshot):
+        raise DepthlrError("A rate lies beyond what a float holds.")
+
+    monkeypatch.setattr("depthlr.present.server.findings", beyond)
+    with serving(path) as url, open_store(path, STUDY) as store:
+        store.put(finished(CELLS[0]))
+        site = Site(url)
+        for place in ("", "data?since=0"):
+            answer, text = site.ask(site.place.path + place)
+            assert (answer.status, text) == (
+                500,
+                "The page cannot be made: A rate lies beyond what a float holds.\n",
+            )
+        store.put(finished(CELLS[1]))
+    assert len(read_results(path).records) == 2
+
+
 def test_readers_do_not_stop_the_writer(site, path):
     """A hundred cells are kept while four readers ask without pause; all are kept and all are seen."""
     stop = threading.Event()

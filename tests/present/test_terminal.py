@@ -71,12 +71,22 @@ def test_rates_that_were_not_run_stay_empty():
 )
 @settings(max_examples=150, deadline=None)
 def test_any_results_fit_any_width(losses, width):
-    text = text_landscape(results_of(losses), width)
+    results = results_of(losses)
+    text = text_landscape(results, width)
     assert max(map(len, text.splitlines())) <= width
     for size, line in zip(sorted({s for s, _ in losses}), text.splitlines()[1:], strict=False):
-        alive = any(loss < INF for (s, _), curve in losses.items() if s == size for loss in curve.values())
+        curves = [curve for curve in results.curves if curve.size == size]
+        alive = any(curve.optimum for curve in curves)
+        inside = any(curve.optimum and not curve.optimum.at_edge for curve in curves)
         assert line.endswith("-") != alive
-        assert line.count("◆") == alive
+        assert line.endswith("at edge") == (alive and not inside)
+        assert line.count("◆") == inside
+
+
+def test_a_seed_at_the_edge_of_the_range_does_not_count_in_the_best_rate():
+    low = {1e-4: 1.0, 1e-3: 2.0}
+    text = text_landscape(results_of({(3, 0): V, (3, 1): low, (6, 0): low}))
+    assert [line.split("  ")[-1] for line in text.splitlines()[1:3]] == ["1.00e-2", "at edge"]
 
 
 def test_sizes_stand_in_for_depths_that_were_not_counted():
@@ -89,3 +99,10 @@ def test_nothing_to_show_is_a_sentence():
         text_landscape(made_landscape(), 39)
     with pytest.raises(DepthlrError, match="no finished cell"):
         text_landscape(replace(made_landscape(), records=()))
+
+
+def test_an_argument_called_depth_is_not_shown_as_the_effective_depth():
+    made = made_landscape()
+    named = replace(made.study, model=replace(made.study.model, spec="their:net", vary="depth"))
+    assert text_landscape(replace(made, study=named)).startswith("depth  loss against rate")
+    assert text_landscape(replace(made, study=named, depths=None)).startswith("depth (argument)  loss against rate")

@@ -150,6 +150,7 @@ def test_a_file_gives_the_study_its_name(tmp_path):
         ("steps = 100", "steps = 1\n[search]\nlow = 1\nhigh = 1", "must be below"),
         ("steps = 100", "steps = 1\n[search]\nlow = 1\nhigh = 1.000000001", "so close that some are equal"),
         ("steps = 100", "steps = 1\n[search]\npoints = 2", "search.points is 2"),
+        ("steps = 100", "steps = 1\n[search]\npoints = 10001", "search.points is 10001: .* at most 10,000"),
         ("steps = 100", "steps = 1\n[search]\nseeds = []", "search.seeds is"),
         ("steps = 100", "steps = 1\n[search]\nseeds = 0", "search.seeds is"),
         ("steps = 100", "steps = 1\n[search]\nseeds = [1, 1]", "search.seeds has 1 twice"),
@@ -182,3 +183,16 @@ def test_what_is_wrong_is_one_sentence(old, new, message):
 def test_python_is_checked_as_toml_is(value):
     with pytest.raises(DepthlrError, match=r"search\.low"):
         Search(low=value)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_study(tmp_path):
+    plain, marked = tmp_path / "plain.toml", tmp_path / "marked.toml"
+    plain.write_text(TEXT, encoding="utf-8")
+    marked.write_text(TEXT, encoding="utf-8-sig")
+    assert read_study(marked).digest == read_study(plain).digest
+
+
+@pytest.mark.parametrize("vary", ["depth", "seed", "seeds", "cells", "fit"])
+def test_an_argument_is_never_named_as_another_column(vary):
+    assert Models("their:net", vary, (2, 3)).size_name == f"{vary} (argument)"
+    assert Models("their:net", f"{vary}_", (2, 3)).size_name == f"{vary}_"

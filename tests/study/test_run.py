@@ -171,6 +171,28 @@ def test_a_damaged_record_is_reported_and_run_again(given, tmp_path):
     assert to_csv(again) == to_csv(first)
 
 
+def test_a_record_of_no_cell_is_reported_once_and_its_cell_run_again(given, tmp_path):
+    path = tmp_path / "s.sqlite"
+    first = sweep(given.study, runners(given), path)
+    for rate in ("'wide'", "NULL", "x'00'"):
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"UPDATE cells SET rate = {rate} WHERE rowid = (SELECT min(rowid) FROM cells)")
+        connection.close()
+        watch, then = Watch(), Watch()
+        again = sweep(given.study, runners(given), path, progress=watch)
+        assert (len(watch.damaged), len(watch.cells)) == (1, 1)
+        assert to_csv(again) == to_csv(first)
+        sweep(given.study, runners(given), path, progress=then)
+        assert (then.damaged, then.cells) == ([], [])
+
+
+def test_users_code_that_exits_is_told_and_what_finished_is_kept(given, tmp_path):
+    path = tmp_path / "s.sqlite"
+    with pytest.raises(DepthlrError, match=r"called sys.exit\(3\), which ends a sweep"):
+        sweep(given.study, lambda size: Faltering(given, size, 4, SystemExit(3)), path)
+    assert len(read_store(path).records) == 4
+
+
 def test_a_study_that_diverges_everywhere_says_so_and_has_no_slope(given, tmp_path):
     hopeless = replace(given, losses=np.full(given.losses.shape, math.inf))
     results = sweep(given.study, runners(hopeless), tmp_path / "s.sqlite", depths=DEPTHS)

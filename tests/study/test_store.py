@@ -124,6 +124,7 @@ def test_a_store_without_a_cell_makes_way_for_another_study(path):
         "UPDATE cells SET losses = NULL WHERE size = 3",
         "UPDATE cells SET sha256 = 'x' WHERE size = 3",
         "UPDATE cells SET seed = seed + 10 WHERE size = 3",
+        "UPDATE cells SET rate = 'rate ' || rate WHERE size = 3",
     ],
 )
 def test_a_damaged_record_is_reported_and_not_trusted_until_it_is_put_again(filled, statement):
@@ -198,6 +199,29 @@ def test_a_full_disk_keeps_what_was_put(filled):
         with pytest.raises(DepthlrError, match=r"the disk is full: free some space and run the same again"):
             store.put(kept(Cell(3, 2, 0.1), losses=np.ones(10_000)))
     assert len(read_store(filled).records) == len(CELLS)
+
+
+def test_a_disk_that_fills_while_the_study_is_opened_is_named_as_the_cause(path, monkeypatch):
+    def full(path, connection, *facts):
+        connection.execute("ROLLBACK")  # as SQLite itself does then
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("depthlr.study.store._keep_facts", full)
+    with pytest.raises(DepthlrError, match="the disk is full"), open_store(path, STUDY):
+        pass
+
+
+def test_a_folder_is_no_study(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    for folder in (".", path.parent):
+        with pytest.raises(DepthlrError, match="is a folder: name the file"), open_store(folder, STUDY):
+            pass
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_name_that_no_file_can_have_is_a_sentence(path):
+    with pytest.raises(DepthlrError, match="cannot be written or read"):
+        read_store(path.with_name("x" * 300))
 
 
 def test_a_second_writer_is_told_who_holds_the_study(path):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from tests.training.tiny import dying_task, tiny_task, unreduced, unreduced_task
+from tests.training.tiny import dying_task, endless_task, tiny_task, unreduced, unreduced_task
 from torch import nn
 
 from depthlr.errors import DepthlrError
@@ -27,6 +29,7 @@ from depthlr.training.captured_optimizer import CapturedMuon
 from depthlr.training.schedule import multipliers
 from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
 from depthlr.training.task import OPTIMIZERS, Task, draws_at_random
+from depthlr.training.workers import _train
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
 PATTERNS = {
@@ -101,6 +104,29 @@ def test_workers_give_the_same_numbers_in_any_order() -> None:
     for cell, outcome in found.items():
         assert np.array_equal(outcome.losses, train_plainly(tiny_task(cell.size), cell).losses)
     assert len(found) == 4
+
+
+def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
+    pool = Workers(endless_task, workers=1)
+    future = pool._pool.submit(_train, CELLS[0])
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(timeout=60)
+    assert not closing.is_alive()
+    assert isinstance(future.exception(timeout=60), BrokenProcessPool)
+
+
+def test_closing_that_is_interrupted_still_ends_the_workers(monkeypatch) -> None:
+    pool = Workers(endless_task, workers=1)
+    future = pool._pool.submit(_train, CELLS[0])
+
+    def interrupted(**options) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pool._pool, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    assert isinstance(future.exception(timeout=60), BrokenProcessPool)
 
 
 def test_a_worker_that_dies_is_named_with_what_may_have_killed_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from functools import partial
 
@@ -37,6 +38,15 @@ def unreduced(output: Tensor, target: Tensor) -> Tensor:
 
 def unreduced_task(size: int) -> Task:
     return replace(tiny_task(size), loss_fn=unreduced)
+
+
+def never(output: Tensor, target: Tensor) -> Tensor:
+    threading.Event().wait()
+    return output
+
+
+def endless_task(size: int) -> Task:
+    return replace(tiny_task(size), loss_fn=never)
 
 
 def dying_task(size: int) -> Task:

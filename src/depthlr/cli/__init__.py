@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write to stdout can fail with
 
 
 def main() -> None:
@@ -22,8 +25,21 @@ def main() -> None:
         print(f"depthlr: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         raise SystemExit(1) from None
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _drop_stdout()
+        print(
+            f"depthlr: The result cannot be written ({error}): free some space, or send it elsewhere.", file=sys.stderr
+        )
+        raise SystemExit(2) from None
+
+
+def _drop_stdout() -> None:
+    """What is left to be written goes nowhere, so that the exit does not try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _lack_no_character() -> None:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from depthlr.cli.output import print_note, print_table, rate_text
+from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.cli.task import Data as DataName
@@ -21,9 +22,9 @@ from depthlr.data.sources import load
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
 from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
+from depthlr.present.tuned import tuned_rate
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
@@ -41,7 +42,7 @@ def demo(
 ) -> None:
     """Tune the rate at every depth on embedded digits, fit the law, and compare the rules: about a minute."""
     start = time.perf_counter()
-    numbers = tuple(int(piece) for piece in sizes.split(",") if piece.strip().isdigit())
+    numbers = tuple(parse_sizes(sizes))
     if len(numbers) < 2:
         raise DepthlrError(f"--sizes {sizes}: name at least two sizes, such as 3,6,12.")
     print_note(
@@ -74,11 +75,12 @@ def _swept(study: Study) -> Results:
 def _tell(results: Results, seeds: int) -> None:
     """The tuned rates, what the rules make of the shallowest one, the fit, and the rules' errors over all pairs."""
     model, depths = results.study.model, results.depths or {}
-    tuned: dict[int, float] = {}
-    for size in model.sizes:
-        rates = [c.optimum.rate for c in results.curves if c.size == size and c.optimum]
-        if rates:
-            tuned[size] = geometric(rates)
+    found = {size: tuned_rate(results, size) for size in model.sizes}
+    tuned = {size: rate for size, rate in found.items() if rate is not None}
+    if len(tuned) < 2:
+        print(f"{model.spec}: fewer than two sizes have an optimum inside the range of rates, so there is no line")
+        _tell_notes(results)
+        return
     measured = {size: _measured(str(model.at(size))) for size in tuned}
     first = next(iter(tuned))
     rules: dict[str, Callable[[int, int], float]] = {
@@ -105,6 +107,10 @@ def _tell(results: Results, seeds: int) -> None:
         print_note(
             f"note: rates are measured to {unsure:.2f} decades only, so narrow: what is carried leans on the law too"
         )
+    _tell_notes(results)
+
+
+def _tell_notes(results: Results) -> None:
     for note in results.notes:
         print_note(f"note: {note}")
     print()

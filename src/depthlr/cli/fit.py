@@ -50,7 +50,7 @@ def fit(
     print(found)
     print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in wanted.items():
-        print(f"rate at {over} {depth:g}: {rate_text(rate)}")
+        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)}")
 
 
 def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
@@ -80,5 +80,10 @@ def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
         "intercept": found.intercept,
         "r2": found.r2,
         "points": [vars(p) for p in found.points],
-        "rates": {f"{depth:g}": rate for depth, rate in wanted.items()},
+        "rates": {depth_text(depth): rate for depth, rate in wanted.items()},
     }
+
+
+def depth_text(depth: float) -> str:
+    """All of a depth's digits, so that no two depths are written alike: 1000001, 4.5."""
+    return repr(float(depth)).removesuffix(".0")

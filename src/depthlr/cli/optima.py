@@ -25,6 +25,8 @@ def read_optima(file: str) -> tuple[list[float], list[float]]:
     _check_columns(name, columns)
     if not rows:
         raise DepthlrError(f"{name} has no row below its header line: write one an optimum.")
+    for line, cells in rows:
+        _check_cells(f"Line {line} of {name}", cells, columns)
     depths, rates = (
         [_number(cells, columns.index(column), f"The {column} in line {line} of {name}") for line, cells in rows]
         for column in ("depth", "rate")
@@ -64,6 +66,15 @@ def _check_columns(name: str, columns: list[str]) -> None:
         raise DepthlrError(
             f"{name} has a column {results[0]}, so its rows are runs, not optima: fit the study's .sqlite itself, or "
             "keep each depth's best runs and leave that column out."
+        )
+
+
+def _check_cells(what: str, cells: list[str], columns: list[str]) -> None:
+    """Refuse a row in which a cell has no column: which of them are the depth and the rate is a guess."""
+    if any(map(str.strip, cells[len(columns) :])):
+        raise DepthlrError(
+            f"{what} has {len(cells)} cells below {len(columns)} columns: write one cell a column, and decimals with a "
+            "point, such as 1.5."
         )
 
 

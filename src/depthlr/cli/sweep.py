@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from types import FrameType
 from typing import Annotated, Any
 
@@ -17,18 +19,20 @@ import typer
 from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
+from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
-from depthlr.law.fit import Fit
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
+from depthlr.present.findings import slope_of
 from depthlr.present.server import serving
 from depthlr.present.terminal import text_landscape
+from depthlr.present.tuned import tuned_text
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
+from depthlr.study.exits import exits_told
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.results import Results
 from depthlr.study.run import OpenRunner
@@ -79,24 +83,25 @@ def sweep(
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
     examples = load(wanted.data.name, wanted.data.folder)
     depths = depths_of(wanted, examples.input)
-    with _stops() as caught, _live_page(path, serve), SweepProgress(wanted) as progress:
+    with _stops() as caught:
         try:
-            with engine_for(wanted, examples) as open_runner:
+            with (
+                _live_page(path, serve),
+                SweepProgress(wanted) as progress,
+                engine_for(wanted, examples) as open_runner,
+            ):
                 results = run_sweep(wanted, open_runner, path, examples=examples, depths=depths, progress=progress)
         except SweepInterrupted as stop:
-            interrupted: SweepInterrupted | None = stop
-        else:
-            interrupted = None
-    if interrupted is not None:
-        print_note(f"{interrupted}")
-        raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT))
+            print_note(f"{stop}")
+            raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT)) from None
     _print(results, path, json)
 
 
 def engine_for(study: Study, examples: Examples) -> AbstractContextManager[OpenRunner]:
     """Runners of the training layer, for a study's models of any size."""
     make_task = partial(task_at, study, examples=examples)  # picklable, so that worker processes can call it
-    try_step(make_task(study.model.sizes[0]))
+    with exits_told():
+        try_step(make_task(study.model.sizes[0]))
     return open_engine(make_task)
 
 
@@ -114,7 +119,7 @@ def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | N
     if "spec" not in given["model"] or "sizes" not in given["model"]:
         raise DepthlrError("There is nothing to sweep: name a study's TOML file, or give --model and --sizes.")
     spec = parse_spec(given["model"]["spec"])
-    given["model"]["sizes"] = _sizes(given["model"]["sizes"])
+    given["model"]["sizes"] = parse_sizes(given["model"]["sizes"])
     given["training"].setdefault("steps", 100)
     if "vary" not in given["model"]:
         known = ZOO[spec.name].defaults if spec.family == "zoo" else {}
@@ -123,13 +128,6 @@ def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | N
             raise DepthlrError(f"{spec} needs --vary: name the argument that makes it deeper, such as n_layer.")
     path = out or Path(f"{spec.name.replace(':', '-')}.sqlite")
     return study_from_dict({"name": path.stem, **given}), path
-
-
-def _sizes(text: str) -> list[int]:
-    try:
-        return [int(piece) for piece in text.split(",")]
-    except ValueError as error:
-        raise DepthlrError(f"--sizes {text} is not understood: write whole numbers, such as 3,4,6.") from error
 
 
 @contextmanager
@@ -145,23 +143,27 @@ def _live_page(path: Path, asked: bool) -> Iterator[None]:
 
 @contextmanager
 def _stops() -> Iterator[list[int]]:
-    """SIGTERM stops a sweep as Ctrl-C does; the list says which signal it was."""
+    """SIGTERM stops a sweep as Ctrl-C does; the list says which signal it was. While it stops, others are ignored."""
     caught: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if isinstance(sys.exception(), KeyboardInterrupt):  # it is being cleaned up after one, which takes moments
+            return
         caught.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield caught
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print(results: Results, path: Path, json: bool) -> None:
-    vary = results.study.model.vary
-    fits = {over: found for over, found in (("depth", _fit(results, True)), (vary, _fit(results, False))) if found}
+    size_name = results.study.model.size_name
+    slopes = {"depth": slope_of(results, "depth"), size_name: slope_of(results, "size")}
+    fits = {over: found for over, found in slopes.items() if found}
     if json:
         print_json(
             {
@@ -176,12 +178,12 @@ def _print(results: Results, path: Path, json: bool) -> None:
         return
     rows = []
     for size in results.study.model.sizes:
-        found = [curve.optimum for curve in results.curves if curve.size == size and curve.optimum]
+        found = results.inside(size)
         rates = [best.rate for best in found]
-        texts = [rate_text(rate) for rate in (geometric(rates), min(rates), max(rates))] if rates else ["-"] * 3
-        loss = f"{sum(best.loss for best in found) / len(found):.4f}" if found else "-"
-        rows.append((size, (results.depths or {}).get(size, "-"), *texts, loss))
-    columns = (vary, "depth", "best rate", "lowest seed", "highest seed", "mean loss")
+        ends = [rate_text(rate) for rate in (min(rates), max(rates))] if rates else ["-"] * 2
+        loss = f"{fmean(best.loss for best in found):.4f}" if found else "-"
+        rows.append((size, (results.depths or {}).get(size, "-"), tuned_text(results, size), *ends, loss))
+    columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", "mean loss")
     print_table(columns, rows, title=f"{results.study.model.spec}, {len(results.study.search.seeds)} seeds")
     for over, line in fits.items():
         print(f"over {'effective depth' if over == 'depth' else over}: {line}")
@@ -191,13 +193,6 @@ def _print(results: Results, path: Path, json: bool) -> None:
     if results.records and columns_wide >= 40:
         print_note(text_landscape(results, min(100, columns_wide)))
     print_note(f"{len(results.records)} cells are kept in {path}: see depthlr report, plot, fit and export")
-
-
-def _fit(results: Results, depth: bool) -> Fit | None:
-    try:
-        return results.fit("depth" if depth else "size")
-    except DepthlrError:  # too few sizes for a line; the optima are still worth printing
-        return None
 
 
 def _optimum_json(results: Results, index: int) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class SweepProgress:
         self._began = self._clock()
         for cell in damaged:
             self._note(
-                f"note: the record of size {cell.size}, seed {cell.seed}, rate {cell.rate:g} is damaged and is not "
+                f"note: the record of size {cell.size}, seed {cell.seed}, rate {cell.rate} is damaged and is not "
                 "trusted"
             )
         if known:
@@ -70,11 +70,11 @@ class SweepProgress:
 
     def _row(self, size: int) -> str:
         cells = [record for record in self._records if record.cell.size == size]
-        return f"{self._study.model.vary} {size}: {len(cells)} cells, best rate {best_rate(cells)}"
+        return f"{self._study.model.size_name} {size}: {len(cells)} cells, best rate {best_rate(cells)}"
 
     def _picture(self) -> Group:
         table = Table(header_style="bold")
-        for column in (self._study.model.vary, "cells", "best rate"):
+        for column in (self._study.model.size_name, "cells", "best rate"):
             table.add_column(column, justify="right")
         for size in self._study.model.sizes:
             cells = [record for record in self._records if record.cell.size == size]

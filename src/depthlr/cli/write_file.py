@@ -11,7 +11,11 @@ from depthlr.errors import DepthlrError
 
 def check_not_the_study(out: Path, study: str, what: str) -> None:
     """Refuse a file that is the study under this or another name."""
-    if out.exists() and Path(study).samefile(out):
+    try:
+        same = Path(study).samefile(out)
+    except OSError:  # it is not there, or has a name that no file can have, which writing it tells
+        same = False
+    if same:
         raise DepthlrError(f"{out} is the study itself: choose another name for its {what}.")
 
 

@@ -38,7 +38,7 @@ class Findings:
 
     def name_of(self, over: Over) -> str:
         """`effective depth`, or what the study varies, such as `blocks`."""
-        return "effective depth" if over == "depth" else self.results.study.model.vary
+        return "effective depth" if over == "depth" else self.results.study.model.size_name
 
     @property
     def verdict(self) -> str:
@@ -59,7 +59,7 @@ def findings(snapshot: Snapshot) -> Findings:
     """Everything a report says, from a study's results so far."""
     results = snapshot.results
     curves = results.curves
-    slopes: dict[Over, Fit | None] = {"depth": _fit(results, "depth"), "size": _fit(results, "size")}
+    slopes: dict[Over, Fit | None] = {"depth": slope_of(results, "depth"), "size": slope_of(results, "size")}
     losses = {record.cell: record.loss for record in results.records}
     left = estimate(results.study.search, results.study.model.sizes, losses, {}, results.missing)
     damaged = [f"{snapshot.damaged} damaged records are not trusted: run the sweep again"] * bool(snapshot.damaged)
@@ -80,7 +80,8 @@ def _shortened(notes: tuple[str, ...]) -> tuple[str, ...]:
     return (*notes[: MOST_NOTES - 1], f"and {len(notes) - MOST_NOTES} more of this kind", notes[-1])
 
 
-def _fit(results: Results, over: Over) -> Fit | None:
+def slope_of(results: Results, over: Over) -> Fit | None:
+    """The line through a study's optima, or None where there is none (yet); the optima are still worth telling."""
     try:
         return results.fit(over)
     except DepthlrError:  # too few optima yet, or the depths were not counted

@@ -8,9 +8,7 @@ from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Literal
 
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
 from depthlr.present.captions import loss_label, title_of
-from depthlr.present.numbers import rate_text
 from depthlr.present.style import (
     SMALL,
     add_legend,
@@ -23,6 +21,7 @@ from depthlr.present.style import (
     set_title,
     spaced,
 )
+from depthlr.present.tuned import tuned_rate, tuned_text
 from depthlr.study.results import Curve, Results
 
 if TYPE_CHECKING:
@@ -40,8 +39,9 @@ LOG_LOSS = 20.0  # the ratio of losses from which the axis is logarithmic
 def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds = "auto") -> Axes:
     """Loss against rate. Dots are the seeds' optima, the star the depth's tuned rate; triangles diverged.
 
-    `seeds` draws each as a thin line, or their range. The bold line is their median; it needs a grid, where all seeds
-    ran the same rates, and ends where it first climbs out of the picture, since beyond that wall runs are erratic.
+    A hollow dot lies at the edge of the range of rates and does not count in the tuned rate. `seeds` draws each as a
+    thin line, or their range. The bold line is their median, where all of them ran most of the depth's rates; it ends
+    where it first climbs out of the picture, since beyond that wall runs are erratic.
     """
     curves = by_size(results)
     axes = axes_or_new(axes)
@@ -57,7 +57,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
         colour, best = colours[depths[size]], [curve.optimum for curve in found if curve.optimum]
         middle = median_curve(found, top)
         _draw_seeds(axes, found, colour, seeds, strip, alone=not middle)
-        label = names[size] + (f"   {rate_text(geometric([b.rate for b in best]))}" if best else "   diverged")
+        label = f"{names[size]}   {tuned_text(results, size, 'diverged')}"
         if middle:
             drawn = axes.plot(*zip(*middle, strict=True), color=colour, lw=2.2, zorder=3, gid=f"median-{size}")
             _clip(axes, drawn, strip)
@@ -67,7 +67,8 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
             where = [b.rate for b in dots], [b.loss for b in dots]
             style = {"ls": "", "marker": "o", "ms": 4, "color": colour, "mfc": face, "zorder": 4}
             axes.plot(*where, **style, gid=f"{'edge-' * edge}optima-{size}")  # type: ignore[arg-type]
-        tuned = ([geometric([b.rate for b in best])], [fmean(b.loss for b in best)]) if best else ([], [])
+        rate = tuned_rate(results, size)
+        tuned = ([], []) if rate is None else ([rate], [fmean(b.loss for b in results.inside(size))])
         star = {"marker": "*", "ms": 12, "mec": axes.get_facecolor(), "mew": 0.7, "lw": 1.9, "zorder": 6}
         axes.plot(
             *tuned,
@@ -82,7 +83,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     several = any(len(found) > 1 for found in curves.values())
     marks = "● a seed’s best, ★ their mean" if several else "★ the best"
     axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results.study))
-    over = "effective depth" if results.depths else results.study.model.vary
+    over = "effective depth" if results.depths else results.study.model.size_name
     add_legend(axes, title=plain(f"{over}, tuned rate"))
     set_title(axes, title_of(results.study))
     return axes

@@ -26,9 +26,9 @@ class Optima:
     at_edge: tuple[float, ...]
 
     @property
-    def rate(self) -> float:
-        """The tuned rate: the geometric mean of the seeds' optima, of those inside the range if there are any."""
-        return float(10 ** fmean(math.log10(rate) for rate in self.inside or self.at_edge))
+    def rate(self) -> float | None:
+        """The tuned rate: the geometric mean of the seeds' optima inside the range; None where all are bounds."""
+        return float(10 ** fmean(map(math.log10, self.inside))) if self.inside else None
 
 
 def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optima]:
@@ -40,6 +40,12 @@ def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optim
             inside, at_edge = found.setdefault(places[curve.size], ([], []))
             (at_edge if curve.optimum.at_edge else inside).append(curve.optimum.rate)
     return {place: Optima(*map(tuple, found[place])) for place in sorted(found)}
+
+
+def tuned_by_depth(results: Results, over: Over = "depth") -> dict[float, float]:
+    """The tuned rate at every depth that has one."""
+    rates = {depth: found.rate for depth, found in optima_by_depth(results, over).items()}
+    return {depth: rate for depth, rate in rates.items() if rate is not None}
 
 
 def places_of(results: Results, over: Over) -> Mapping[int, float]:
@@ -59,8 +65,11 @@ def predictions(
     energies: Mapping[float, Energies | PersistentEnergy] | None = None,
     over: Over = "depth",
 ) -> dict[str, Predict]:
-    """Each rule as a function of two depths, and the one that the energies of the models at those depths stand for."""
-    tuned = {depth: found.rate for depth, found in optima_by_depth(results, over).items()}
+    """Each rule as a function of two depths, and the one that the energies of the models at those depths stand for.
+
+    The source must have a tuned rate; the target need not.
+    """
+    tuned, depths = tuned_by_depth(results, over), optima_by_depth(results, over)
     family = family_of(results.study.training.optimizer)
 
     def by_rule(rule: str) -> Predict:
@@ -68,10 +77,10 @@ def predictions(
 
     found = {rule: by_rule(rule) for rule in rules}
     if energies is not None:
-        missing = sorted(set(tuned) - set(energies))
+        missing = sorted(set(depths) - set(energies))
         if missing:
             raise DepthlrError(f"There is no energy of depth {missing[0]:g}: measure the models of every depth.")
-        rates = {depth: energies[depth].rate for depth in tuned}
+        rates = {depth: energies[depth].rate for depth in depths}
         rule = "measured" if isinstance(next(iter(energies.values())), PersistentEnergy) else "am-mup"
         found[rule] = lambda source, target: tuned[source] * rates[target] / rates[source]
     return found
@@ -84,7 +93,7 @@ def errors_by_rule(
     over: Over = "depth",
 ) -> Errors:
     """How far each rule misses the tuned rate, in decades, from every depth to every deeper one."""
-    tuned = {depth: found.rate for depth, found in optima_by_depth(results, over).items() if found.inside}
+    tuned = tuned_by_depth(results, over)
     return {
         rule: {(a, b): math.log10(predict(a, b) / tuned[b]) for a in tuned for b in tuned if a < b}
         for rule, predict in predictions(results, rules, energies, over).items()

@@ -23,7 +23,7 @@ def plot_data(found: Findings) -> dict[str, Any]:
     place = {rate: index for index, rate in enumerate(rates)}
     most = max(FEWEST, POINTS // max(1, len(found.curves)))
     return {
-        "vary": found.results.study.model.vary,
+        "vary": found.results.study.model.size_name,
         "over": found.over,
         "loss": loss_label(found.results.study),
         "law": LAW_EXPONENT,
@@ -88,7 +88,7 @@ def _fit(found: Findings, over: Over) -> dict[str, Any] | None:
     return {
         "slope": fit.slope,
         "intercept": fit.intercept,
-        "law": math.log10(fit.by_law(1.0)),  # the intercept of the law's line
+        "law": fit.intercept + (fit.slope - LAW_EXPONENT) * fit.centre,  # the intercept of the law's line
         "interval": list(fit.interval) if fit.bounded else None,
         "band": [] if edges is None else [list(map(float, ends)) for ends in zip(depths, *edges, strict=True)],
         "last": max(point.depth for point in fit.points),

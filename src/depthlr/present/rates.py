@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
 from depthlr.law.power import transfer
 from depthlr.present.intervals import seed_interval
@@ -41,7 +43,7 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
     rows: list[RateRow] = []
     start: tuple[float, float] | None = None  # where the law sets out: the shallowest place with a rate
     for size, found in sorted(by_size.items()):
-        best = [c.optimum for c in found if c.optimum is not None and not c.optimum.at_edge]
+        best = results.inside(size)
         logs = [math.log10(optimum.rate) for optimum in best]
         rate = 10 ** statistics.fmean(logs) if logs else None
         place = places.get(size)
@@ -56,7 +58,7 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
                 seeds=len(best),
                 left_out=len(found) - len(best),
                 loss=statistics.fmean(optimum.loss for optimum in best) if best else None,
-                fitted=None if fit is None or place is None else fit.predict(place),
+                fitted=None if fit is None or place is None else _held(partial(fit.predict, place)),
                 law=_law(start, place),
             )
         )
@@ -67,10 +69,10 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
         if size <= max(by_size):
             continue
         place = _place(places, size)
-        if place is not None:
+        rate = None if place is None else _held(partial(fit.predict, place))
+        if place is not None and rate is not None:
             depth = None if results.depths is None else place
-            rate, interval = fit.predict(place), fit_span(fit, place)
-            rows.append(RateRow(size, depth, rate, interval, 0, 0, None, rate, _law(start, place)))
+            rows.append(RateRow(size, depth, rate, fit_span(fit, place), 0, 0, None, rate, _law(start, place)))
     return tuple(rows)
 
 
@@ -88,7 +90,15 @@ def _seeds_span(logs: Sequence[float], spacing: float) -> tuple[float, float] | 
 
 
 def _law(start: tuple[float, float] | None, place: float | None) -> float | None:
-    return None if start is None or place is None else transfer(start[1], start[0], place)
+    return None if start is None or place is None else _held(partial(transfer, start[1], start[0], place))
+
+
+def _held(rate: Callable[[], float]) -> float | None:
+    """A rate that is carried far, or None where no float holds it."""
+    try:
+        return rate()
+    except DepthlrError:
+        return None
 
 
 def _place(places: Mapping[int, float], size: int) -> float | None:

@@ -16,7 +16,7 @@ from depthlr.law.power import transfer
 from depthlr.present.captions import title_of
 from depthlr.present.intervals import seed_interval
 from depthlr.present.numbers import signed, slope_text
-from depthlr.present.optima import optima_by_depth, predictions
+from depthlr.present.optima import optima_by_depth, predictions, tuned_by_depth
 from depthlr.present.style import (
     LAW_LABEL,
     MARKERS,
@@ -51,9 +51,9 @@ def scaling(
 ) -> Axes:
     """Tuned rate against depth, with 95 % intervals over seeds, the fit and its band, and the law's -3/2.
 
-    `rules` draws what these make of the rate tuned at depth `source` (the shallowest, unless told); `energies` by depth
-    add a rule: persistent ones `measured`, update energies `am-mup`. Hollow points lie at the edge of the range of
-    rates and are not fitted.
+    `rules` draws what these make of the rate tuned at depth `source` (the shallowest that has one, unless told);
+    `energies` by depth add a rule: persistent ones `measured`, update energies `am-mup`. Hollow points lie at the edge
+    of the range of rates: they are not fitted, and no rule starts from them.
     """
     axes = axes_or_new(axes)
     if isinstance(results, Fit) and (rules or energies):
@@ -87,7 +87,7 @@ def scaling(
     axes.set_xlim(reach[0], reach[-1])
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)
-    sizes = plain(results.study.model.vary) if isinstance(results, Results) else "size"
+    sizes = plain(results.study.model.size_name) if isinstance(results, Results) else "size"
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
     if isinstance(results, Results):
@@ -163,10 +163,12 @@ def _draw_rules(
     energies: Mapping[float, Energies | PersistentEnergy] | None,
     colours: Sequence[str],
 ) -> list[float]:
-    depths = list(optima_by_depth(results, over))
-    start = depths[0] if source is None else source
-    if start not in depths:
-        raise DepthlrError(f"No rate was tuned at depth {start:g}: take a source from {', '.join(map(str, depths))}.")
+    depths, tuned = list(optima_by_depth(results, over)), list(tuned_by_depth(results, over))
+    if not tuned:
+        raise DepthlrError("No optimum lies inside the range of rates, so no rule has one to start from: widen it.")
+    start = tuned[0] if source is None else source
+    if start not in tuned:
+        raise DepthlrError(f"No rate was tuned at depth {start:g}: take a source from {', '.join(map(str, tuned))}.")
     shown = []
     for index, (rule, predict) in enumerate(predictions(results, rules, energies, over).items()):
         rates = [predict(start, depth) for depth in depths]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.present.findings import Findings, findings
 from depthlr.present.page import page, policy, update
-from depthlr.study.follow import Follower
+from depthlr.study.follow import Follower, Snapshot
 
 ADDRESS = "127.0.0.1"
 SHARE = 0.1  # of the time that reading may take: a study of 100,000 cells is read less often, so that its sweep goes on
@@ -41,11 +41,12 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Moment:
-    """What is found, which version of it that is, and the text that brings a page there."""
+    """What is found, which version of it that is, and the text that brings a page there; or why there is none."""
 
     found: Findings | None
     version: int
     update: str
+    fault: str | None = None
 
 
 class Live:
@@ -66,11 +67,19 @@ class Live:
             if fresh or start >= self._rest_until:
                 snapshot = self._follower.read()
                 if snapshot is not None and snapshot.version != self._now.version:
-                    found = findings(snapshot)
-                    self._now = Moment(found, snapshot.version, update(found, snapshot.version))
+                    self._now = _moment(snapshot)
                 end = time.monotonic()
                 self._rest_until = end + (end - start) * (1 / SHARE - 1)
             return self._now
+
+
+def _moment(snapshot: Snapshot) -> Moment:
+    try:
+        found = findings(snapshot)
+        return Moment(found, snapshot.version, update(found, snapshot.version))
+    except Exception as error:  # whatever it is, the sweep goes on, and the browser is told
+        says = str(error) if isinstance(error, DepthlrError) else f"({kind_and_message(error)})."
+        return Moment(None, snapshot.version, "", f"The page cannot be made: {says}")
 
 
 class Server(ThreadingHTTPServer):
@@ -116,7 +125,10 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.FORBIDDEN, "Open the whole address that depthlr printed: it holds a token.\n")
         elif rest[:-1] == [""]:
             now = self.server.live.now()
-            self._answer(HTTPStatus.OK, page(now.found, live=True, version=now.version), "text/html")
+            if now.fault is not None:
+                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{now.fault}\n")
+            else:
+                self._answer(HTTPStatus.OK, page(now.found, live=True, version=now.version), "text/html")
         elif rest[:-1] == ["data"]:
             self._data(parse_qs(place.query).get("since", [""])[0])
         else:
@@ -130,6 +142,8 @@ class Handler(BaseHTTPRequestHandler):
         live.asked = time.monotonic()
         if since == str(now.version):
             self._answer(HTTPStatus.NO_CONTENT, "")
+        elif now.fault is not None:
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{now.fault}\n")
         else:
             self._answer(HTTPStatus.OK, now.update, "application/json")
         live.seen = now.version
@@ -158,8 +172,10 @@ def serving(study: Path | str, port: int = 0) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:
-        yield server.url
-        server.wait_for_last_look()
+        try:
+            yield server.url
+        finally:
+            server.wait_for_last_look()  # an interrupted sweep has last cells, too
     finally:
         server.shutdown()
         server.server_close()

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, quantiles
 
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
 from depthlr.present.landscape import by_size, labels_of
-from depthlr.present.numbers import number_text, rate_text
+from depthlr.present.numbers import number_text
+from depthlr.present.tuned import tuned_rate, tuned_text
 from depthlr.study.results import Curve, Results
 
 HEIGHTS = "▁▂▃▄▅▆▇█"
 DIVERGED, BEST, NOT_RUN = "×", "◆", " "
 LEAST_WIDTH = 40
+MOST_NAME = 16  # columns that the name of what varies may take
 SPARE = 8  # columns to the right of the plot, where the best rates stand, that the last tick's name may take
 
 
@@ -24,17 +25,15 @@ def text_landscape(results: Results, width: int = 72) -> str:
     if width < LEAST_WIDTH:
         raise DepthlrError(f"A text plot {width} columns wide shows nothing: give it at least {LEAST_WIDTH}.")
     curves, labels = by_size(results), labels_of(results)
-    name = "depth" if results.depths else results.study.model.vary[:12]
+    name = "depth" if results.depths else results.study.model.size_name[:MOST_NAME]
     left = max(len(name), *(len(str(labels[size])) for size in curves))
     columns = Columns(results, width - left - len("    best rate"))
     excess = {size: excesses(found) for size, found in curves.items()}
     full = full_height([value for found in excess.values() for values in found.values() for value in values])
     lines = [f"{name:>{left}}  {'loss against rate':<{columns.count}}  best rate"]
-    for size, found in curves.items():
-        best = [curve.optimum.rate for curve in found if curve.optimum]
-        tuned = geometric(best) if best else None
-        row = columns.row(excess[size], full, tuned)
-        lines.append(f"{labels[size]:>{left}}  {row}  {'-' if tuned is None else rate_text(tuned)}")
+    for size in curves:
+        row = columns.row(excess[size], full, tuned_rate(results, size))
+        lines.append(f"{labels[size]:>{left}}  {row}  {tuned_text(results, size)}")
     lines.append(" " * (left + 2) + columns.ticks())
     above = f"{HEIGHTS[0]} the seed's best loss, {HEIGHTS[-1]} {number_text(full, 2)} or more above it, "
     key = f"{above if full > 0 else ''}{DIVERGED} diverged, {BEST} best rate"

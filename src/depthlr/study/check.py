@@ -23,9 +23,11 @@ def one_of(entry: str, value: object, known: Iterable[str]) -> str:
     return value
 
 
-def count(entry: str, value: object, *, least: int = 1) -> int:
+def count(entry: str, value: object, *, least: int = 1, most: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise DepthlrError(f"{entry} is {value!r}: give a whole number of at least {least}.")
+    if most is not None and value > most:
+        raise DepthlrError(f"{entry} is {value}: give a whole number of at most {most:,}.")
     return value
 
 

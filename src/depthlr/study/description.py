@@ -26,7 +26,9 @@ METRICS = ("budget", "last_epoch")
 VARIANCES = ("gating", "he")
 BRANCH_SCALES = ("auto", "last", "each", "none")
 LOSS = "cross_entropy"
+OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
+MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
 
 
@@ -51,6 +53,11 @@ class Models:
         if list(sizes) != sorted(sizes):
             raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
         _set(self, spec=str(spec), sizes=sizes)
+
+    @property
+    def size_name(self) -> str:
+        """The argument as tables and keys name it, never as they name something else: `depth (argument)`."""
+        return f"{self.vary} (argument)" if self.vary in OUR_NAMES else self.vary
 
     def at(self, size: int) -> ModelSpec:
         """The model of one size."""
@@ -154,7 +161,7 @@ class Search:
         low, high = check.rate("search.low", self.low), check.rate("search.high", self.high)
         if low >= high:
             raise DepthlrError(f"search.low is {low:g} and search.high {high:g}: the low rate must be below the high.")
-        check.count("search.points", self.points, least=3)
+        check.count("search.points", self.points, least=3, most=MOST_POINTS)
         _set(self, low=low, high=high, seeds=check.counts("search.seeds", self.seeds, least=0))
         if len(set(self.rates)) < self.points:
             raise DepthlrError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +63,10 @@ class Results:
             found.setdefault((record.cell.size, record.cell.seed), []).append(record)
         return tuple(self._curve(size, seed, found[size, seed]) for size, seed in found)
 
+    def inside(self, size: int) -> tuple[Optimum, ...]:
+        """The seeds' optima at a size; those at the edge of the range are left out, being bounds and no optima."""
+        return self._inside.get(size, ())
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a fit leaves out, and why."""
@@ -80,7 +84,7 @@ class Results:
         elif over != "depth":
             raise DepthlrError(f"A fit is over size or depth, not {over!r}: choose one of them.")
         places = self.depths if depths is None else depths
-        sound = list(self._sound())
+        sound = [(size, found) for size in self._inside for found in self._inside[size]]
         if places is None or not {size for size, _ in sound} <= set(places):
             raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
         if len({size for size, _ in sound}) < 2:
@@ -112,7 +116,7 @@ class Results:
         """A row a size and seed: cells may be a hundred thousand."""
         found = [(c, f"{c.optimum.rate:.3g}" if c.optimum else "-", c.optimum) for c in self.curves]
         rows = [(c.size, c.seed, len(c.rates), rate, f"{best.loss:.4g}" if best else "-") for c, rate, best in found]
-        columns = (self.study.model.vary, "seed", "cells", "best rate", "loss")
+        columns = (self.study.model.size_name, "seed", "cells", "best rate", "loss")
         return html_table(f"{self.study.name}: {len(self.records)} cells", columns, rows, self.notes)
 
     def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
@@ -121,10 +125,13 @@ class Results:
         bounds = (self.study.search.low, self.study.search.high)
         return Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds))
 
-    def _sound(self) -> Iterator[tuple[int, Optimum]]:
+    @cached_property
+    def _inside(self) -> dict[int, tuple[Optimum, ...]]:
+        found: dict[int, tuple[Optimum, ...]] = {}
         for curve in self.curves:
             if curve.optimum is not None and not curve.optimum.at_edge:
-                yield curve.size, curve.optimum
+                found[curve.size] = (*found.get(curve.size, ()), curve.optimum)
+        return found
 
 
 def results_of(content: Content) -> Results:

@@ -13,6 +13,7 @@ from depthlr.study.description import Study
 from depthlr.study.environment import Environment
 from depthlr.study.environment import environment as this_environment
 from depthlr.study.estimate import Estimate, estimate
+from depthlr.study.exits import exits_told
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results, results_of
@@ -69,11 +70,12 @@ def sweep(
         records = dict(content.records)
         cells = _wanted(study, records)
         watch.begins(list(records.values()), content.damaged, _estimate(study, records, cells))
+        store.drop(content.damaged)
         if cells:
             store.ran_on(environment or this_environment())
         try:
             # Closed, it closes the runner, come what may.
-            with closing(_train(study, open_runner, store, records, cells, last)) as trained:
+            with exits_told(), closing(_train(study, open_runner, store, records, cells, last)) as trained:
                 for done, left in trained:
                     watch.finished(done, _estimate(study, records, left))
         except KeyboardInterrupt as error:

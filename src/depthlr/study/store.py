@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,12 @@ class Store:
             if vars(environment) not in known:
                 _keep(self._connection, "environments", [*known, vars(environment)])
 
+    def drop(self, damaged: Iterable[Cell]) -> None:
+        """Forget records that cannot be trusted: one whose size, seed or rate is damaged is never put again."""
+        with _sentences(self.path), _transaction(self._connection):
+            rows = [(cell.size, cell.seed, cell.rate) for cell in damaged]
+            self._connection.executemany("DELETE FROM cells WHERE size IS ? AND seed IS ? AND rate IS ?", rows)
+
     def put(self, record: Record) -> None:
         """Keep a finished cell, for good once this returns; a damaged record of it is replaced."""
         marks = ", ".join("?" * len(COLUMNS))
@@ -79,6 +85,9 @@ def open_store(
     other data and other depths are refused.
     """
     place = Path(path)
+    with _sentences(place):
+        if place.is_dir():
+            raise DepthlrError(f"{path} is a folder: name the file in it that is to keep the study.")
     with ExitStack() as stack:
         with _sentences(place):  # of the file's own troubles alone, not of what happens while it is open
             stack.enter_context(Lock(place))
@@ -98,8 +107,9 @@ def open_store(
 def read_store(path: Path | str) -> Content:
     """What a study's file holds, while a sweep writes it or after."""
     place = Path(path)
-    if not place.is_file():
-        raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
+    with _sentences(place):  # of a name that is too long, too
+        if not place.is_file():
+            raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
     with _sentences(place), reading(place) as connection:
         return _content(place, connection)
 
@@ -137,7 +147,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it already
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 

@@ -20,7 +20,7 @@ def read_study(path: Path | str) -> Study:
     """The study in a TOML file; a study without a name takes the file's."""
     place = Path(path)
     try:
-        text = place.read_text(encoding="utf-8")
+        text = place.read_text(encoding="utf-8-sig")  # a byte-order mark is no part of it
     except (OSError, UnicodeDecodeError) as error:
         raise DepthlrError(f"{path} cannot be read ({error}): name a study's TOML file.") from error
     return parse_study(text, name=place.stem, source=str(path))

@@ -28,7 +28,7 @@ class Outcome:
     diverged: bool
 
 
-BLOW_UP = 1e3  # a loss so many times the first one will not come back
+BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is below 1, will not come back
 
 
 def has_diverged(losses: NDArray[np.float32]) -> bool:

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context
+from multiprocessing.connection import Connection
 
 import torch
 
@@ -27,7 +28,9 @@ class Workers:
     """A pool that outlives sizes. `make_task(size)` is called in the workers, so it must be picklable."""
 
     def __init__(self, make_task: MakeTask, workers: int, threads: int = 1) -> None:
-        self._pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (make_task, threads))
+        context = get_context("spawn")
+        ends, self._life = context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
+        self._pool = ProcessPoolExecutor(workers, context, _start, (make_task, threads, ends))
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
         futures = {self._pool.submit(_train, cell): cell for cell in cells}
@@ -44,22 +47,23 @@ class Workers:
                 future.cancel()
 
     def close(self) -> None:
+        """End the processes, in the middle of a cell if need be: nobody is left to hear of it."""
+        self._life.close()  # first: however the waiting below is interrupted, nothing runs on
         self._pool.shutdown(cancel_futures=True)
 
 
-def _start(make_task: MakeTask, threads: int) -> None:
+def _start(make_task: MakeTask, threads: int, ends: Connection) -> None:
     global _make_task
     _make_task = make_task
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and closes the pool
-    threading.Thread(target=_die_with_the_parent, daemon=True).start()
+    threading.Thread(target=_die_with_the_pool, args=(ends,), daemon=True).start()
 
 
-def _die_with_the_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+def _die_with_the_pool(ends: Connection) -> None:
+    """The other end closes with the pool, and with the process that holds it, however that dies."""
+    connection.wait([ends])
+    os._exit(1)
 
 
 def _train(cell: Cell) -> Outcome:
