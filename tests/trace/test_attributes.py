@@ -147,6 +147,8 @@ def test_buffers_that_cannot_be_written_into_are_let_alone(call) -> None:
     model[0].register_buffer("expanded", torch.ones(1).expand(4))
     with torch.inference_mode():
         model[0].register_buffer("inferred", torch.ones(4))
+    for kind in (torch.eye(3).to_sparse(), torch.ones(2, dtype=torch.complex64), torch.empty(0)):
+        model[0].register_buffer(f"of_{kind.layout}_{kind.dtype}_{len(kind)}".replace(".", "_"), kind)
     call(model)
 
 

@@ -44,14 +44,25 @@ def attributes_kept(model: nn.Module) -> Iterator[None]:
         for container, copied in contents.values():
             _refill(container, copied)
         with torch.no_grad():
-            for tensor, value in values:
-                if not torch.equal(tensor, value):  # else nothing is written: a backward pass may be waiting for it
-                    tensor.copy_(value)
+            for tensor, value in _changed(values):
+                tensor.copy_(value)
             for tensor, version, value in others:
                 if tensor._version != version:
                     tensor.copy_(value)
         for put_back in states:
             put_back()
+
+
+def _changed(values: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+    """Tensors that are not what they were: into others nothing is written, since a backward pass may wait for them.
+
+    Normalisation does not count what it writes. One look at the device is enough for all.
+    """
+    if not values:
+        return []
+    differ = [(tensor != value).any() for tensor, value in values]
+    flags = torch.stack([flag.to(differ[0].device) for flag in differ]).tolist()
+    return [pair for pair, changed in zip(values, flags, strict=True) if changed]
 
 
 @contextlib.contextmanager
@@ -82,7 +93,8 @@ def _written(module: nn.Module) -> Iterator[Tensor]:
     """Tensors that a forward pass is known to write into: buffers, an embedding's weights under `max_norm`."""
     shortened = module._parameters.values() if getattr(module, "max_norm", None) is not None else ()
     for tensor in (*module._buffers.values(), *shortened):
-        if tensor is not None and not tensor.is_meta:
+        plain = tensor is not None and tensor.layout is torch.strided and not tensor.is_quantized
+        if plain and not tensor.is_meta:
             yield tensor
 
 
