@@ -76,3 +76,17 @@ def test_a_variable_that_keeps_one_is_said_so() -> None:
             effective_depth(Net(in_variable), torch.randn(2, 5, WIDTH))
     finally:
         last = None
+
+
+def test_after_a_failed_run_the_reason_is_told_and_caches_are_clean() -> None:
+    class Recurrent(Net):
+        def __init__(self) -> None:
+            super().__init__(cached)
+            self.cells = nn.LSTM(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.cells(super().forward(x))[0]
+
+    with pytest.raises(DepthlrError, match="recurrent"):
+        effective_depth(Recurrent(), torch.randn(2, 7, WIDTH))
+    assert type(cached(7)) is Tensor

@@ -13,11 +13,11 @@ from depthlr.errors import DepthlrError
 
 
 def forget(mode: FakeTensorMode) -> None:
-    """Empty the caches that hold one of this mode's; where something else does, say so."""
+    """Empty the caches that hold one of this mode's after a run; where something else does, say so."""
     if not _left(mode):
         return
     gc.collect()  # most were only waiting for it
-    _empty_caches(mode)
+    empty_caches(mode)
     gc.collect()
     if _left(mode):
         raise DepthlrError(
@@ -31,7 +31,8 @@ def _left(mode: FakeTensorMode) -> list[FakeTensor]:
     return [one for one in gc.get_objects() if type(one) is FakeTensor and one.fake_mode is mode]
 
 
-def _empty_caches(mode: FakeTensorMode) -> None:
+def empty_caches(mode: FakeTensorMode) -> None:
+    """After a failed run too, which its error's traceback still holds."""
     for tensor in _left(mode):
         _drop(tensor)
 

@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.attributes import attributes_kept, weights_kept
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.leftovers import forget
+from depthlr.trace.leftovers import empty_caches, forget
 from depthlr.trace.random_states import random_states_kept
 from depthlr.trace.record import Recorder
 from depthlr.trace.unwrap import is_sharded, unwrap
@@ -119,9 +119,12 @@ def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
     with untouched(model):
         try:
             with mode, quiet():
-                return _run_shadows(model, arguments, options)
-        finally:
-            forget(mode)
+                graph = _run_shadows(model, arguments, options)
+        except BaseException:
+            empty_caches(mode)
+            raise
+        forget(mode)
+        return graph
 
 
 def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
