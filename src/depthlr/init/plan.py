@@ -6,21 +6,17 @@ x K^(-1/2)                   on the last weight of each residual branch of a Res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import permutations
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from depthlr.errors import DepthlrError
-from depthlr.init.gating import Pointwise, gating_factor
+from depthlr.init.feeding import feeding_factor, with_slope
 from depthlr.trace import operations as ops
 from depthlr.trace.distance import Distances, distances
-from depthlr.trace.graph import Activation, Graph, Node
+from depthlr.trace.graph import Graph
 from depthlr.trace.run import trace
 from depthlr.trace.units import Unit, branch_weighted, last_weighted, units_of
 from depthlr.trace.unwrap import clean_path, unwrap
@@ -29,7 +25,6 @@ Variance = Literal["gating", "he"]
 BranchScale = Literal["auto", "last", "each", "none"]
 SHIFTS = ("bias", "beta", "shift", "b_2")  # what norms call the parameter they add
 TOKEN_STD = 0.02  # positional embeddings and class tokens: small truncated normal
-FRESH_SLOPE = 0.25  # of nn.PReLU
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ def init_plan(
         raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
     graph = trace(model, example)
-    graph = replace(graph, nodes=[_with_slope(node, parameters) for node in graph.nodes])
+    graph = replace(graph, nodes=[with_slope(node, parameters) for node in graph.nodes])
     far = distances(graph)
     units = units_of(graph, far)
     sizes = {path: p.shape[-1] for path, p in parameters.items() if p.dim() > 1}
@@ -130,7 +125,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     for index, node in enumerate(graph.nodes):
         if not (node.weighted and node.fan_in) or node.composed:
             continue  # how several parameters share one weight's variance is their maker's choice
-        q = 1.0 if index == head else _feeding_factor(graph, index, variance)
+        q = 1.0 if index == head else feeding_factor(graph, index, he=variance == "he")
         for name in node.weights:
             if not name.endswith("bias"):
                 # Attention with widths of its own for keys and values holds three matrices in one call.
@@ -138,103 +133,6 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
                 std = (q * (sizes[name] if own else node.fan_in)) ** -0.5
                 stds[name] = min(std, stds.get(name, std))  # a tied embedding takes the head's smaller variance
     return stds
-
-
-@lru_cache(maxsize=256)  # a deep model asks for the same activations at every layer
-def _factor(steps: tuple[Pointwise, ...]) -> float:
-    """q of activations that follow one another."""
-
-    def in_turn(z: Tensor) -> Tensor:
-        for step in steps:
-            z = step(z)
-        return z
-
-    return gating_factor(steps[0] if len(steps) == 1 else in_turn)
-
-
-def _feeding_factor(graph: Graph, index: int, variance: Variance) -> float:
-    """q of the activation whose output this weight reads; 1 where none does (inputs, norms, streams, attention)."""
-    pending = list(graph.nodes[index].inputs)
-    while pending:
-        source = pending.pop()
-        steps = _activations(graph, source)
-        if steps:
-            return 0.5 if variance == "he" else _factor(steps)
-        if graph.nodes[source].name in ops.TRANSPARENT:
-            pending.extend(graph.nodes[source].inputs)
-    return 1.0
-
-
-def _activations(graph: Graph, index: int) -> tuple[Pointwise, ...]:
-    """The activations that made a value in a row, as relu(x) ** 2 is made of two."""
-    steps: list[Pointwise] = []
-    while (found := _activation(graph, index)) is not None:
-        step, before = found
-        steps.insert(0, step)
-        if before is None:
-            break
-        index = before
-        while graph.nodes[index].name in ops.TRANSPARENT and len(graph.nodes[index].inputs) == 1:
-            (index,) = graph.nodes[index].inputs
-    return tuple(steps)
-
-
-def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None:
-    """The last activation that made a value, and the value it was given where that is known.
-
-    It is a torch function, a scripted function, a module that writes one out (as GELU variants do), or the product of a
-    value and its own activation, as in x * sigmoid(x).
-    """
-    node = graph.nodes[index]
-    call = graph.calls[node.scope]
-    written_out = call.output == index and node.name in ops.MULTIPLICATIONS
-    if written_out and call.module is not None and not list(call.module.parameters()) and _is_pointwise(call.module):
-        return call.module, None
-    function = _function(node)
-    if function is not None:
-        return function, node.inputs[0]
-    if node.name in ops.ELEMENTWISE_PRODUCTS:
-        for value, gate in permutations(node.inputs, 2):
-            function = _function(graph.nodes[gate])
-            whole = graph.nodes[value].outputs < 2  # a gated linear unit multiplies one half by the other
-            if function is not None and graph.nodes[gate].inputs == (value,) and whole:
-                return SelfGated(function), value
-    return None
-
-
-def _function(node: Node) -> Pointwise | None:
-    """The activation that an operation is; a scripted one may be anything, and is tried."""
-    scripted = node.call == 0
-    return node.activation if node.activation and (not scripted or _is_pointwise(node.activation)) else None
-
-
-def _is_pointwise(function: Pointwise) -> bool:
-    try:
-        _factor((function,))
-    except DepthlrError:
-        return False
-    return True
-
-
-@dataclass(frozen=True)
-class SelfGated:
-    """z sigma(z): SiLU, where sigma is the sigmoid."""
-
-    gate: Pointwise
-
-    def __call__(self, z: Tensor) -> Tensor:
-        return z * self.gate(z)
-
-
-def _with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
-    """PReLU as the leaky ReLU of the same q: a trace does not see its slopes, whose mean square alone enters."""
-    if node.name != "prelu" or not node.weights:
-        return node
-    slopes = parameters.get(node.weights[0])
-    slope = FRESH_SLOPE
-    if slopes is not None and not slopes.is_meta:
-        slope = float(slopes.detach().double().square().mean().sqrt())
-    return replace(node, activation=Activation(F.leaky_relu, (slope,)))
 
 
 def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
