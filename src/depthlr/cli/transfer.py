@@ -17,7 +17,8 @@ from depthlr.errors import DepthlrError
 from depthlr.law.rules import RULES
 from depthlr.models.build import build
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.carry import MEASURING, CarriedRate, transfer_rate
+from depthlr.transfer.carried_rate import CarriedRate
+from depthlr.transfer.carry import MEASURING, transfer_rate
 
 
 def transfer(

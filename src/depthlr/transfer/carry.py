@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -25,13 +25,13 @@ from depthlr.energy.step import is_factory, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import carried as finite_rate
 from depthlr.law.domain import positive, whole
-from depthlr.law.html import html_table
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
+from depthlr.transfer.carried_rate import CarriedRate
 from depthlr.transfer.measured_change import measured_change
-from depthlr.transfer.missed import COVERAGE, FARTHEST, LAW, compared, doublings, measured_within
+from depthlr.transfer.missed import LAW, compared, measured_within
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
@@ -51,38 +51,6 @@ MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
 Energies = Energy | EnergyOverSeeds
 Place = int | float | Depth | nn.Module | Build | Energies
-
-
-@dataclass(frozen=True)
-class CarriedRate:
-    """A rate for the target, and how it came about."""
-
-    rate: float
-    rule: str
-    source_depth: float
-    target_depth: float
-    factor: float  # rate at the target / rate at the source
-    assumes: str
-    notes: tuple[str, ...] = ()
-    low: float | None = None  # an interval that should hold the best rate `coverage` of the time, where it was compared
-    high: float | None = None
-    coverage: float = COVERAGE
-
-    def __float__(self) -> float:
-        return self.rate
-
-    def _repr_html_(self) -> str:
-        rows = [(self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())]
-        columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval")
-        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes))
-
-    def __str__(self) -> str:
-        way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
-        held = "" if self.low is None else f", {self.coverage:.0%} {self._interval()}"
-        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held})", *self.notes])
-
-    def _interval(self) -> str:
-        return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
 
 
 def transfer_rate(
@@ -151,7 +119,7 @@ def transfer_rate(
         warnings.warn(note, stacklevel=2)
     carried = CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
     # Where the law is outside its scope, or another rule carries, nobody has compared.
-    return _with_interval(carried, LAW.within(here.total, there.total)) if rule == "law" and not notes else carried
+    return carried.within(LAW.within(here.total, there.total)) if rule == "law" and not notes else carried
 
 
 def family_of(optimizer: Any) -> Family:
@@ -266,13 +234,7 @@ def _measured(
         )
     moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
     carried = CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
-    return _with_interval(carried, measured_within(change, source, target)) if known else carried
-
-
-def _with_interval(carried: CarriedRate, decades: float) -> CarriedRate:
-    if doublings(carried.source_depth, carried.target_depth) > FARTHEST:
-        return carried
-    return replace(carried, low=carried.rate / 10**decades, high=carried.rate * 10**decades)
+    return carried.within(measured_within(change, source, target)) if known else carried
 
 
 def _am_mup(
