@@ -14,7 +14,6 @@ from depthlr.recipes.page.changes import CHANGES, changes, difference, told
 from depthlr.recipes.page.families import families
 from depthlr.recipes.page.kept import Kept, Sweep, read_kept
 from depthlr.recipes.page.sensitivity import apart, sensitivity
-from depthlr.recipes.running.carried import tuned_rates
 from depthlr.recipes.setting import Setting
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
 
@@ -69,7 +68,7 @@ def test_post_ln_rates_of_one_epoch_fall_more_slowly_than_the_law(kept) -> None:
 
 
 def test_the_best_rate_of_the_last_epoch_rises_in_shallow_models_first(kept) -> None:
-    first, second, third = (tuned_rates(under(kept, f"vit-480-epoch-{n}", "short").learnt) for n in (1, 2, 3))
+    first, second, third = (under(kept, f"vit-480-epoch-{n}", "short").learnt.tuned_rates for n in (1, 2, 3))
     sizes = sorted(first)
     half = len(sizes) // 2
     early, late = [second[size] / first[size] for size in sizes], [third[size] / second[size] for size in sizes]
@@ -139,7 +138,7 @@ def test_seeds_that_settle_apart_are_those_the_page_names(kept) -> None:
 
 @pytest.mark.parametrize(("name", "whole", "cut"), [("cifar10-cnn", -1.70, -1.40), ("cifar10-resnet", -1.29, -1.12)])
 def test_a_grid_that_ends_at_a_tenth_flattens_the_slope(kept, name, whole, cut) -> None:
-    rates = tuned_rates(under(kept, name, "paper").learnt)
+    rates = under(kept, name, "paper").learnt.tuned_rates
     for most, stated in ((math.inf, whole), (0.1, cut)):
         logs = np.log10([min(rate, most) for rate in rates.values()])
         assert np.polyfit(np.log10(list(rates)), logs, 1)[0] == pytest.approx(stated, abs=0.005)

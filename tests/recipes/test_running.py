@@ -14,7 +14,7 @@ from depthlr.law.power import transfer
 from depthlr.recipes.main import CIFAR10_CNN
 from depthlr.recipes.pathsum import RESNET_ENERGY
 from depthlr.recipes.running import plain_grid
-from depthlr.recipes.running.carried import RULES, tuned_rates
+from depthlr.recipes.running.carried import RULES
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.facts import Facts, read_facts
 from depthlr.recipes.running.jobs import job_of, run_job
@@ -132,7 +132,7 @@ def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
     carrying = job(VIT_384_EPOCH_3)
     assert run_job(carrying, FOREVER)
     results = read_results(carrying.store)
-    rate = tuned_rates(results)[carrying.source]
+    rate = results.tuned_rates[carrying.source]
     rows = table(carrying, "carried.csv")
     targets = [size for size in results.study.model.sizes if size != carrying.source]
     assert [(row["rule"], int(row["size"])) for row in rows] == [(rule, size) for rule in RULES for size in targets]

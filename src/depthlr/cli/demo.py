@@ -24,7 +24,6 @@ from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
-from depthlr.present.tuned import tuned_rate
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
@@ -75,8 +74,7 @@ def _swept(study: Study) -> Results:
 def _tell(results: Results, seeds: int) -> None:
     """The tuned rates, what the rules make of the shallowest one, the fit, and the rules' errors over all pairs."""
     model, depths = results.study.model, results.depths or {}
-    found = {size: tuned_rate(results, size) for size in model.sizes}
-    tuned = {size: rate for size, rate in found.items() if rate is not None}
+    tuned = results.tuned_rates
     if len(tuned) < 2:
         print(f"{model.spec}: fewer than two sizes have an optimum inside the range of rates, so there is no line")
         _tell_notes(results)

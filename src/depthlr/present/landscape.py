@@ -21,7 +21,7 @@ from depthlr.present.style import (
     set_title,
     spaced,
 )
-from depthlr.present.tuned import tuned_rate, tuned_text
+from depthlr.present.tuned import tuned_text
 from depthlr.study.results import Curve, Results
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
             where = [b.rate for b in dots], [b.loss for b in dots]
             style = {"ls": "", "marker": "o", "ms": 4, "color": colour, "mfc": face, "zorder": 4}
             axes.plot(*where, **style, gid=f"{'edge-' * edge}optima-{size}")  # type: ignore[arg-type]
-        rate = tuned_rate(results, size)
+        rate = results.tuned_rates.get(size)
         tuned = ([], []) if rate is None else ([rate], [fmean(b.loss for b in results.inside(size))])
         star = {"marker": "*", "ms": 12, "mec": axes.get_facecolor(), "mew": 0.7, "lw": 1.9, "zorder": 6}
         axes.plot(

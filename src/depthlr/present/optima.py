@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
+from depthlr.law.aggregate import geometric
 from depthlr.law.rules import carry
 from depthlr.study.results import Over, Results
 from depthlr.transfer.carry import Energies, family_of
@@ -28,7 +29,7 @@ class Optima:
     @property
     def rate(self) -> float | None:
         """The tuned rate: the geometric mean of the seeds' optima inside the range; None where all are bounds."""
-        return float(10 ** fmean(map(math.log10, self.inside))) if self.inside else None
+        return geometric(self.inside) if self.inside else None
 
 
 def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optima]:

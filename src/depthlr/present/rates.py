@@ -45,7 +45,7 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
     for size, found in sorted(by_size.items()):
         best = results.inside(size)
         logs = [math.log10(optimum.rate) for optimum in best]
-        rate = 10 ** statistics.fmean(logs) if logs else None
+        rate = results.tuned_rates.get(size)
         place = places.get(size)
         if start is None and rate is not None and place is not None:
             start = (place, rate)

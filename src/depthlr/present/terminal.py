@@ -10,7 +10,7 @@ from statistics import fmean, quantiles
 from depthlr.errors import DepthlrError
 from depthlr.present.landscape import by_size, labels_of
 from depthlr.present.numbers import number_text
-from depthlr.present.tuned import tuned_rate, tuned_text
+from depthlr.present.tuned import tuned_text
 from depthlr.study.results import Curve, Results
 
 HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -32,7 +32,7 @@ def text_landscape(results: Results, width: int = 72) -> str:
     full = full_height([value for found in excess.values() for values in found.values() for value in values])
     lines = [f"{name:>{left}}  {'loss against rate':<{columns.count}}  best rate"]
     for size in curves:
-        row = columns.row(excess[size], full, tuned_rate(results, size))
+        row = columns.row(excess[size], full, results.tuned_rates.get(size))
         lines.append(f"{labels[size]:>{left}}  {row}  {tuned_text(results, size)}")
     lines.append(" " * (left + 2) + columns.ticks())
     above = f"{HEIGHTS[0]} the seed's best loss, {HEIGHTS[-1]} {number_text(full, 2)} or more above it, "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from depthlr.errors import DepthlrError
+from depthlr.law.aggregate import geometric
 from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
@@ -66,6 +67,11 @@ class Results:
     def inside(self, size: int) -> tuple[Optimum, ...]:
         """The seeds' optima at a size; those at the edge of the range are left out, being bounds and no optima."""
         return self._inside.get(size, ())
+
+    @cached_property
+    def tuned_rates(self) -> dict[int, float]:
+        """By size, small ones first: the geometric mean of its seeds' optima inside the range, where there are any."""
+        return {size: geometric(best.rate for best in found) for size, found in self._inside.items()}
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from depthlr.recipes.audio import AUDIO_CNN, AUDIO_TRANSFORMER, PRINTED_RATES
 from depthlr.recipes.page.kept import Kept
 from depthlr.recipes.page.words import NOT_YET, rate, table
-from depthlr.recipes.running.carried import tuned_rates
 
 
 def audio_table(kept: Kept) -> str:
@@ -17,8 +16,7 @@ def audio_table(kept: Kept) -> str:
             {}
             if sweep is None
             else {
-                depth: rate(tuned_rates(sweep.results).get(size))
-                for size, depth in (sweep.results.depths or {}).items()
+                depth: rate(sweep.results.tuned_rates.get(size)) for size, depth in (sweep.results.depths or {}).items()
             }
         )
     rows = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from depthlr.law.aggregate import geometric
 from depthlr.recipes.page.kept import Kept, Sweep
 from depthlr.recipes.recipe import Recipe
-from depthlr.recipes.running.carried import tuned_rates
 from depthlr.recipes.setting import Setting
 
 
@@ -27,5 +26,5 @@ def offsets(recipe: Recipe, kept: Kept) -> str:
 
 def rate_ratios(sweep: Sweep, beside: Sweep) -> dict[int, float]:
     """Tuned rate over the other's, at sizes where both learn."""
-    ours, theirs = tuned_rates(sweep.learnt), tuned_rates(beside.learnt)
+    ours, theirs = sweep.learnt.tuned_rates, beside.learnt.tuned_rates
     return {size: ours[size] / theirs[size] for size in sorted(set(ours) & set(theirs))}

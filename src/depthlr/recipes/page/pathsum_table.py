@@ -11,7 +11,6 @@ from depthlr.recipes.main import CIFAR10_RESNET
 from depthlr.recipes.page.kept import Kept
 from depthlr.recipes.page.words import NOT_YET, NOTHING, decades, rate, table
 from depthlr.recipes.pathsum import RESNET_ENERGY
-from depthlr.recipes.running.carried import tuned_rates
 
 PLAIN = 2  # stem and head
 
@@ -19,7 +18,7 @@ PLAIN = 2  # stem and head
 def pathsum_rates(kept: Kept) -> dict[str, dict[int, float]]:
     """By rule, then blocks; `tuned` first, `AM-μP` where energies are kept."""
     sweep, energies = kept.sweeps.get(CIFAR10_RESNET.name), kept.energies.get(RESNET_ENERGY.name)
-    if sweep is None or not (tuned := tuned_rates(sweep.results)):
+    if sweep is None or not (tuned := sweep.results.tuned_rates):
         return {}
     first, depths = min(tuned), sweep.results.depths or {}
     start = tuned[first]

@@ -9,7 +9,6 @@ from depthlr.recipes.page.learning import LEARNT
 from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, rate, slope, table
 from depthlr.recipes.printed import Printed
 from depthlr.recipes.recipe import Recipe
-from depthlr.recipes.running.carried import tuned_rates
 from depthlr.recipes.setting import Setting
 
 HEAD = ("setting", "paper", "over layers or blocks", "R²", "over total depth", "R²", "left out", "cells", "protocol")
@@ -63,7 +62,7 @@ def _rates(sweeps: Sequence[Sweep]) -> str:
     sizes = sorted({size for sweep in sweeps for size in sweep.results.study.model.sizes})
     rows = []
     for sweep in sweeps:
-        tuned = tuned_rates(sweep.results)
+        tuned = sweep.results.tuned_rates
         texts = {
             size: f"({rate(tuned.get(size))})" if size in sweep.unlearnt else rate(tuned.get(size)) for size in sizes
         }

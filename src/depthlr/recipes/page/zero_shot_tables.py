@@ -9,7 +9,7 @@ from statistics import fmean, median, stdev
 from depthlr.present.numbers import MINUS
 from depthlr.recipes.page.kept import Carried, Kept, Sweep
 from depthlr.recipes.page.words import NOT_YET, NOTHING, decades, exact, loss, rate, table
-from depthlr.recipes.running.carried import RULES, tuned_rates
+from depthlr.recipes.running.carried import RULES
 from depthlr.recipes.zero_shot import (
     PRINTED_MEDIANS,
     PRINTED_RATE,
@@ -53,7 +53,7 @@ def headline(kept: Kept) -> str:
 
 def errors(sweep: Sweep) -> dict[str, list[float]]:
     """log10(carried / oracle) by rule, one a target."""
-    tuned = tuned_rates(sweep.results)
+    tuned = sweep.results.tuned_rates
     found: dict[str, list[float]] = {rule: [] for rule in shown(sweep)}
     for carried in sweep.carried:
         if carried.size in tuned:
@@ -104,7 +104,7 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
         "median excess loss",
         "less loss than raw on",
     )
-    rate_text = rate(tuned_rates(sweep.results).get(_source(sweep)))
+    rate_text = rate(sweep.results.tuned_rates.get(_source(sweep)))
     return (
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
         f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
@@ -114,7 +114,7 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
 
 
 def _errors(sweep: Sweep, rows: Rows) -> str:
-    tuned = tuned_rates(sweep.results)
+    tuned = sweep.results.tuned_rates
     printed = {row.blocks: row for row in PRINTED_TRANSFERS}
     lines = []
     for size, row in sorted(rows.items()):

@@ -15,7 +15,6 @@ from typing import Any
 from depthlr.data.examples import Examples
 from depthlr.energy.drawn_rate import DrawnRate
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
 from depthlr.models.build import build
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.place import Place
@@ -59,20 +58,11 @@ def train_carried(
     return [_row(rule, depths.get(cell.size), known[cell]) for rule, cell in wanted]
 
 
-def tuned_rates(results: Results) -> dict[int, float]:
-    """By size, the geometric mean of the seeds' optima inside the range."""
-    found: dict[int, list[float]] = {}
-    for curve in results.curves:
-        if curve.optimum is not None and not curve.optimum.at_edge:
-            found.setdefault(curve.size, []).append(curve.optimum.rate)
-    return {size: geometric(rates) for size, rates in found.items()}
-
-
 def carried_rates(
     results: Results, source: int, examples: Examples, rules: Sequence[str] = RULES
 ) -> list[tuple[str, int, float]]:
     """Rule, target size and rate. The rules that measure do so over eight initialisations."""
-    model, tuned = results.study.model, tuned_rates(results)
+    model, tuned = results.study.model, results.tuned_rates
     if source not in tuned:
         raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")
     found = []
@@ -115,7 +105,7 @@ def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: i
 
 def _planned(results: Results, source: int, examples: Examples, work: Place) -> list[tuple[str, int, float]]:
     """The carried rates, worked out once: energies differ in their last digits from one device to the next."""
-    file, tuned = work.file("plan.csv"), tuned_rates(results).get(source)
+    file, tuned = work.file("plan.csv"), results.tuned_rates.get(source)
     plan: list[tuple[str, int, float]] = []
     if file.is_file():
         plan = [(row["rule"], row["size"], row["rate"]) for row in read_rows(file, PLAN)]
