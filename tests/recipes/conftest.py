@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.recipes.publishers import publish_all
 
+from depthlr.recipes.running.jobs import job_of
+
 
 @pytest.fixture(scope="module", autouse=True)
 def published(tmp_path_factory):
@@ -12,3 +14,13 @@ def published(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEPTHLR_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield publish_all(tmp_path_factory.mktemp("data"), patch)
+
+
+@pytest.fixture
+def job(published, tmp_path):
+    """A setting's smoke, in folders of this test's."""
+
+    def job(setting, work="work", out="out"):
+        return job_of(setting, "smoke", "fp32", data=published, work=tmp_path / work, out=tmp_path / out)
+
+    return job

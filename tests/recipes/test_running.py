@@ -41,14 +41,6 @@ class CellsLeft:
             raise OutOfTime
 
 
-@pytest.fixture
-def job(published, tmp_path):
-    def job(setting, work="work", out="out"):
-        return job_of(setting, "smoke", "fp32", data=published, work=tmp_path / work, out=tmp_path / out)
-
-    return job
-
-
 def table(job, kind="csv"):
     """All columns but the times."""
     with job.out.file(kind).open() as file:

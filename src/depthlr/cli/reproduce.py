@@ -41,6 +41,10 @@ def reproduce(
         int,
         typer.Option(min=1, help="runs that share the device: seconds are a share, the plain grid is not timed"),
     ] = 1,
+    resume_tables: Annotated[
+        bool,
+        typer.Option("--resume-tables", help="where --work is gone, go on from the tables in --out"),
+    ] = False,
     source: Annotated[
         Path | None, typer.Option("--from", help="run nothing: write the page and pictures from these tables")
     ] = None,
@@ -60,7 +64,8 @@ def reproduce(
     used = precision or ("bf16" if device() == "cuda" else "fp32")
     place = data_folder() if data is None else data.expanduser()
     jobs = [job_of(s, protocol, used, data=place, work=work, out=out) for s in chosen(recipe or [], only or [])]
-    outcomes = _run([replace(job, at_once=at_once) for job in jobs], until, work)
+    jobs = [replace(job, at_once=at_once, resume_tables=resume_tables) for job in jobs]
+    outcomes = _run(jobs, until, work)
     _print(outcomes, json)
     _raise_failures(outcomes)
 

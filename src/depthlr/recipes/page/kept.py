@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,6 @@ from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import EnergySetting
 from depthlr.recipes.page.learning import unlearnt
-from depthlr.recipes.page.setting_facts import read_setting_facts
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import PROTOCOLS
 from depthlr.recipes.recipe import AnySetting
@@ -23,13 +22,11 @@ from depthlr.recipes.running.carried import COLUMNS as CARRIED
 from depthlr.recipes.running.carried import RULES
 from depthlr.recipes.running.energies import ENERGIES
 from depthlr.recipes.running.jobs import chosen, home
-from depthlr.recipes.running.sweep import CELLS
+from depthlr.recipes.running.written import CELLS, read_written, record_of
 from depthlr.recipes.setting import Setting
 from depthlr.recipes.table import damaged
 from depthlr.study.description import Study
-from depthlr.study.record import Record
 from depthlr.study.results import Over, Results
-from depthlr.training.cell import Cell
 
 
 @dataclass(frozen=True)
@@ -150,12 +147,12 @@ def _evidence_first(read: list[Read]) -> list[Read]:
 
 def read_sweep(setting: Setting, place: Place) -> Sweep:
     """A setting's sweep from its tables."""
-    facts, rows = _read(place, CELLS)
+    facts, rows = read_written(place, CELLS)
     study = facts["study"]
     depths = {row["size"]: row["depth"] for row in rows}
     if not set(depths) <= set(study.model.sizes):
         raise damaged(place.file("csv"), f"has a size that the study in {place.file('json')} has not")
-    results = Results(study, tuple(map(_record, rows)), depths, facts["environments"])
+    results = Results(study, tuple(map(record_of, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
     nothing = unlearnt(setting, results) if place.protocol != "smoke" else ()  # which trains a few steps
@@ -164,7 +161,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
 
 def read_energies(setting: EnergySetting, place: Place) -> Energies:
     """A setting's energies from their table."""
-    facts, rows = _read(place, ENERGIES)
+    facts, rows = read_written(place, ENERGIES)
     columns = {column: tuple(row[column] for row in rows) for column in ENERGIES}
     return Energies(
         setting,
@@ -177,24 +174,10 @@ def read_energies(setting: EnergySetting, place: Place) -> Energies:
     )
 
 
-def _read(place: Place, columns: Sequence[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Facts and rows, as many as the facts say: a table that was cut short would give other slopes."""
-    facts = read_setting_facts(place.file("json"))
-    rows = read_rows(place.file("csv"), columns)
-    if len(rows) != facts["cells"]:
-        raise damaged(place.file("csv"), f"has {len(rows)} rows, {place.file('json')} says {facts['cells']} cells")
-    return facts, rows
-
-
 def _decided(results: Results) -> Results:
     """An unfinished sweep without the size it was at: what is best there so far is no optimum yet."""
     undecided = min((cell.size for cell in results.missing), default=math.inf)
     return replace(results, records=tuple(record for record in results.records if record.cell.size < undecided))
-
-
-def _record(row: Mapping[str, Any]) -> Record:
-    cell = Cell(row["size"], row["seed"], row["rate"])
-    return Record(cell, row["loss"], row["diverged"], row["seconds"], finished="", losses=b"")
 
 
 def _carried(place: Place, study: Study) -> tuple[Carried, ...]:

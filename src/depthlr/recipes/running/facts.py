@@ -22,13 +22,14 @@ from depthlr.study import check
 class Facts:
     """Times add up over the calls that a setting took, each its share of the device that `at_once` jobs had in common.
 
-    `plain_cell_seconds` are sampled, by size.
+    `plain_cell_seconds` are sampled, by size; `plain_grid_seconds` is what a table said whose samples are gone.
     """
 
     provenance: dict[str, Any] = field(default_factory=dict)
     sweep_seconds: float = 0.0
     carried_seconds: float = 0.0
     plain_cell_seconds: dict[int, float] = field(default_factory=dict)
+    plain_grid_seconds: float | None = None
     at_once: int = 1  # the most of all calls
 
     @contextmanager
@@ -87,6 +88,7 @@ KEPT: Shape = {
     "sweep_seconds": check.number,
     "carried_seconds": check.number,
     "plain_cell_seconds": _by_size,
+    "plain_grid_seconds": or_else(None, check.number),
     "at_once": or_else(1, check.count),
 }
 EXTENT: Shape = {"complete": truth, "cells": check.count}

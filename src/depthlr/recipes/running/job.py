@@ -27,6 +27,7 @@ class Job:
     longer: Path | None = None  # the store of the setting whose cells begin with this one's
     source: int | None = None  # the size whose tuned rate is carried to the others
     workers: int | None = None  # processes on a CPU; one a core, unless told
+    resume_tables: bool = False  # where the work is gone, go on from the tables
     at_once: int = 1  # jobs that share the device; beside others the plain grid is not timed: it would take too long
 
     @property

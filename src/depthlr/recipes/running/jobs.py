@@ -15,6 +15,7 @@ from depthlr.recipes.recipe import AnySetting, Recipe
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.energies import run_energies
 from depthlr.recipes.running.job import Job
+from depthlr.recipes.running.resumed import resume_tables
 from depthlr.recipes.running.sweep import Watch, run_sweep, unwatched
 
 
@@ -50,6 +51,8 @@ def job_of(setting: AnySetting, protocol: str, precision: str, *, data: Path, wo
 
 def run_job(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     """Go on with a job, and write its tables, finished or not; True when nothing of it is left to do."""
+    if job.resume_tables:
+        resume_tables(job)
     return run_energies(job, until) if isinstance(job.setting, EnergySetting) else run_sweep(job, until, watch)
 
 

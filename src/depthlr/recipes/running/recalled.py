@@ -24,7 +24,8 @@ def beginnings(longer: Path, study: Study, steps: int) -> dict[Cell, Outcome]:
     same = replace(theirs, epochs=study.training.epochs, steps=study.training.steps, metric=study.training.metric)
     if replace(content.study, training=same).digest != study.digest or (theirs.epochs or 0) < (same.epochs or 0):
         return {}
-    return {cell: _beginning(record, steps) for cell, record in content.records.items()}
+    # One that came from a table has no loss of every step.
+    return {cell: _beginning(record, steps) for cell, record in content.records.items() if record.losses}
 
 
 def recalling(open_runner: OpenRunner, known: Mapping[Cell, Outcome]) -> OpenRunner:

@@ -17,16 +17,16 @@ from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.plain_grid import plain_cell_seconds, plain_grid_seconds, sampled_sizes
 from depthlr.recipes.running.provenance import device, provenance
 from depthlr.recipes.running.recalled import beginnings, recalling
+from depthlr.recipes.running.written import CELLS
 from depthlr.recipes.table import write_table, write_text
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
-from depthlr.study.results import COLUMNS, Results, read_results
+from depthlr.study.results import Results, read_results
 from depthlr.study.run import Progress, Silent, sweep
 from depthlr.study.store import open_store
 from depthlr.study.task import budget, task_at
 from depthlr.training.engine import open_engine
 
-CELLS = (*COLUMNS, "seconds")
 SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
 Watch = Callable[[Study], AbstractContextManager[Progress]]
 
@@ -86,6 +86,8 @@ def _swept(
 
 
 def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline) -> None:
+    if facts.plain_grid_seconds is not None:
+        return
     for size in sorted(sampled_sizes(job.study) - set(facts.plain_cell_seconds)):
         until.check()
         facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, device())
@@ -97,7 +99,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
     if not facts.provenance or (not results.complete and is_fuller(job.out, len(results.records))):
         return
     sampled = sampled_sizes(results.study) <= set(facts.plain_cell_seconds)
-    plain = round(plain_grid_seconds(results.study, facts.plain_cell_seconds), 2) if sampled else None
+    plain = plain_grid_seconds(results.study, facts.plain_cell_seconds) if sampled else facts.plain_grid_seconds
     content = {
         "recipe": job.out.recipe,
         "setting": job.out.setting,
@@ -109,7 +111,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
         "at_once": facts.at_once,  # jobs that shared the device; seconds are this one's share
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "carried_seconds": round(facts.carried_seconds, 2) or None,
-        "plain_grid_seconds": plain,
+        "plain_grid_seconds": None if plain is None else round(plain, 2),
         "plain_grid_is": SAMPLED,
         "study": results.study.to_dict(),
     }
