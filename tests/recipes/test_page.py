@@ -262,7 +262,7 @@ def test_settings_of_different_protocols_are_said_not_to_compare() -> None:
     assert warned in recipe_table(MAIN, Kept(some, {}))
 
 
-def test_a_sum_of_plain_grids_is_of_all_of_them(copy) -> None:
+def test_a_sum_of_plain_grids_says_of_how_many_it_is(copy) -> None:
     file = copy / "main" / "cifar10-cnn.smoke.json"
     other = copy / "main" / "cifar10-resnet.smoke.json"
     facts = json.loads(file.read_text())
@@ -275,7 +275,8 @@ def test_a_sum_of_plain_grids_is_of_all_of_them(copy) -> None:
         return row.split(" | ")[-2]
 
     assert total(1000.0, 234.0) == "1,234"
-    assert total(1000.0, None) == "–"
+    assert total(1000.0, None) == "1,000 (1 of 2)"
+    assert total(None, None) == "–"
 
 
 def test_what_is_unfinished_hides_nothing_that_is_finished(copy) -> None:

@@ -72,9 +72,12 @@ def _row(recipe: str, one: Sweep) -> list[str]:
 
 
 def _sum(recipe: str, ran: list[Sweep | Energies]) -> list[str]:
-    plain = [_plain(one) for one in ran if isinstance(one, Sweep)]
+    plain = [
+        _plain(one) for one in ran if isinstance(one, Sweep) and one.setting.scan is None
+    ]  # which replaces no grid
     known = [value for value in plain if value is not None]
-    whole = seconds(sum(known)) if plain and len(known) == len(plain) else NOTHING  # of all of them, or of none
+    some = f" ({len(known)} of {len(plain)})" if len(known) < len(plain) else ""
+    whole = f"{seconds(sum(known))}{some}" if known else NOTHING
     devices = "; ".join(dict.fromkeys(str(one.facts["device"]) for one in ran))
     return [
         f"**{recipe}**",

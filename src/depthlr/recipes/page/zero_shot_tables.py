@@ -20,11 +20,6 @@ from depthlr.recipes.zero_shot import (
     PrintedTransfer,
 )
 
-# The committed rates are older than the rule; how far it moves them is computed in TransferBench's tests.
-MEASURED_THEN = (
-    "The row *measured* was trained at rates by the arithmetic mean of persistent energies alone. As `measured` is "
-    "now, by their geometric mean and the law where they scatter, rates of this model move by up to 0.02 decades."
-)
 NAMES = {"copy": "raw", "law": "law", "pathsum": "PathSum", "am-mup": "AM-μP", "measured": "measured"}
 Rows = Mapping[int, Mapping[str, Carried]]
 
@@ -108,7 +103,7 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
     return (
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
         f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
-        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count. {MEASURED_THEN}\n\n{table(head, lines)}\n\n"
+        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count.\n\n{table(head, lines)}\n\n"
         f"The least median error: {_least(middle)}. {_against_raw(sweep, 'law')}"
     )
 
