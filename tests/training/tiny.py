@@ -18,8 +18,10 @@ from depthlr.training import Task, Training
 
 
 def initialise(model: nn.Module, seed: int, spec: str) -> None:
-    plan = init_plan(build(spec, input="1x8x8")[0], torch.zeros(2, 1, 8, 8))
-    apply_plan(model, plan, torch.Generator().manual_seed(seed))
+    """Drawn on the CPU, so that a seed's weights are alike on every device."""
+    source = build(spec, input="1x8x8")[0]
+    apply_plan(source, init_plan(source, torch.zeros(2, 1, 8, 8)), torch.Generator().manual_seed(seed))
+    model.load_state_dict(source.state_dict())
 
 
 def tiny_task(size: int, pattern: str = "resnet?width=4&blocks={}", **training) -> Task:

@@ -45,6 +45,18 @@ def arguments_of(example: Any) -> Arguments:
     return (example,), {}
 
 
+def beside(model: nn.Module, arguments: Arguments) -> Arguments:
+    """An example that lies on the CPU, on the model's device; a model on several devices moves its inputs itself."""
+    devices = {p.device for p in model.parameters()}
+    if len(devices) > 1 or devices <= {torch.device("cpu"), torch.device("meta")}:
+        return arguments
+    (device,) = devices
+    moved: Arguments = torch.utils._pytree.tree_map_only(
+        Tensor, lambda tensor: tensor.to(device) if tensor.device.type == "cpu" else tensor, arguments
+    )
+    return moved
+
+
 def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
     """The graph of one run of `model` on `example`, evaluated unless it is to stay `in_its_mode`.
 
@@ -52,9 +64,10 @@ def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_
     """
     model = unwrap(model)
     check_runnable(model)
+    arguments = beside(model, arguments_of(example))
     with contextlib.nullcontext() if in_its_mode else _all_layers(model):
         for integers_are_signal in (False, True):
-            graph = _trace(model, arguments_of(example), integers_are_signal, allow_recurrence)
+            graph = _trace(model, arguments, integers_are_signal, allow_recurrence)
             if graph.readout != ROOT:
                 return graph
     raise DepthlrError(
