@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
@@ -35,7 +37,7 @@ def moved(
         for name, change in direction.items():
             duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
         try:
-            with _Undetached(), observer or contextlib.nullcontext():
+            with _unsaved_checkpoints(), _Undetached(), observer or contextlib.nullcontext():
                 output = functional_call(model, duals, *arguments)
         except NotImplementedError as error:
             raise DepthlrError(
@@ -46,6 +48,21 @@ def moved(
         except Exception as error:
             raise cannot_run(error) from error
         yield output
+
+
+@contextlib.contextmanager
+def _unsaved_checkpoints() -> Iterator[None]:
+    """Without gradients a checkpoint saves nothing, but in older PyTorch does so by a function that has no tangent."""
+    checkpoints: Any = torch.utils.checkpoint
+    saver = getattr(checkpoints, "_NoopSaveInputs", None)
+    if saver is None:
+        yield
+        return
+    checkpoints._NoopSaveInputs = SimpleNamespace(apply=lambda *inputs: torch.empty(0))
+    try:
+        yield
+    finally:
+        checkpoints._NoopSaveInputs = saver
 
 
 class _Undetached(TorchFunctionMode):

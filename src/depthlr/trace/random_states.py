@@ -15,10 +15,10 @@ def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] 
     """What is drawn inside, from `seed` where it is given, leaves no trace; `devices` are the GPUs it is drawn on."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     # All of them, if not told: torch would do the same, with a warning where there are several.
-    named = range(torch.cuda.device_count()) if devices is None else sorted(devices, key=str)
-    with torch.random.fork_rng(devices=list(named)):
+    named = [*range(torch.cuda.device_count())] if devices is None else sorted(devices, key=str)
+    with torch.random.fork_rng(devices=named):
         if seed is not None:
-            torch.manual_seed(seed)
+            _seed_torch(seed, named)
             random.seed(seed)
             np.random.seed(seed % 2**32)  # noqa: NPY002 (models draw from the global state)
         try:
@@ -26,3 +26,14 @@ def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] 
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _seed_torch(seed: int, gpus: Iterable[torch.device | int]) -> None:
+    """The CPU and these GPUs: torch.manual_seed would seed every other one too, whose state is not kept."""
+    if not torch.cuda.is_available():
+        torch.manual_seed(seed)
+        return
+    torch.default_generator.manual_seed(seed)
+    for gpu in gpus:
+        with torch.cuda.device(gpu):
+            torch.cuda.manual_seed(seed)
