@@ -31,6 +31,7 @@ from depthlr.recipes.page.time_table import time_table
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import chosen, job_of, run_job
 from depthlr.recipes.setting import Setting
+from depthlr.recipes.zero_shot import VIT_384_EPOCH_3, ZERO_SHOT
 from depthlr.study.adaptive import APART
 from depthlr.study.record import Record
 from depthlr.study.results import Results
@@ -339,3 +340,12 @@ def test_a_damaged_table_is_named(copy, kind, change, sentence) -> None:
 def test_a_folder_without_results_is_refused(tmp_path) -> None:
     with pytest.raises(DepthlrError, match="holds no results of a recipe"):
         read_kept(tmp_path)
+
+
+def test_carried_rates_without_an_optimum_to_compare_with_are_not_drawn() -> None:
+    """As where every target's optimum is at the edge of the range."""
+    sweep = read_kept(ROOT / "results" / "reproduce").sweeps[VIT_384_EPOCH_3.name]
+    own = tuple(record for record in sweep.results.records if record.cell.size == ZERO_SHOT.source)
+    alone = replace(sweep, results=replace(sweep.results, records=own))
+    assert len(pictures(Kept({sweep.setting.name: sweep}, {}))["zero-shot"]) == 2
+    assert len(pictures(Kept({sweep.setting.name: alone}, {}))["zero-shot"]) == 1

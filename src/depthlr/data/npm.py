@@ -95,6 +95,9 @@ def _pixels(png: bytes, origin: str) -> Bytes:  # (N, 3072), channel by channel
 
 def _labels(content: bytes) -> Bytes:
     try:
-        return np.array(json.loads(content), dtype=np.uint8).reshape(-1)
+        labels = np.array(json.loads(content), dtype=np.int64).reshape(-1)
+        if not np.isin(labels, range(256)).all():  # older numpy would wrap them
+            raise ValueError("one is no byte")
+        return labels.astype(np.uint8)
     except (ValueError, TypeError, OverflowError) as error:
         raise DepthlrError(f"The labels in {PACKAGE} cannot be read ({error}): try again.") from error

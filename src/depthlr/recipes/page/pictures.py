@@ -54,7 +54,7 @@ def pictures(kept: Kept) -> dict[str, list[Panel]]:
         if sweeps and name == "variants":
             found["variants.landscapes"] = [_landscape(sweep, kept) for sweep in sweeps]
     zero_shot = kept.sweeps.get(VIT_384_EPOCH_3.name)
-    if zero_shot is not None and zero_shot.carried and "zero-shot" in found:
+    if zero_shot is not None and "zero-shot" in found and any(errors(zero_shot).values()):
         found["zero-shot"].append(_errors(zero_shot))
     rates = pathsum_rates(kept)
     if len(rates.get("tuned", {})) > 1:
