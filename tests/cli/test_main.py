@@ -136,3 +136,31 @@ def test_a_stdout_that_is_full_is_one_sentence(run, capsys, monkeypatch, tmp_pat
         stdout.close()
     assert err.count("\n") == 1
     assert "The result cannot be written ([Errno 28] No space left on device)" in err
+
+
+LONG = "a" * 300  # more than a file's name may have
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", LONG],
+        ["reproduce", "--from", LONG],
+        ["report", LONG],
+        ["export", LONG],
+        ["fit", LONG],
+        ["sweep", LONG],
+        ["plot", LONG, "--out", "picture.png"],
+        ["depth", f"{LONG}.py:build"],
+        ["data", "cifar10", "--folder", LONG],
+        ["transfer", "--rate", "0.1", "--from", f"{LONG}.py:build", "--to", "8"],
+    ],
+    ids=lambda a: a[0],
+)
+def test_a_name_that_no_file_can_have_is_a_sentence(run, capsys, tmp_path, monkeypatch, arguments) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("depthlr: ")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,15 @@ import io
 import os
 import sys
 
+UNUSABLE = (
+    errno.ENAMETOOLONG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ELOOP,
+    errno.ENOTDIR,
+    errno.EISDIR,
+)  # what a file's name can fail with
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write to stdout can fail with
 
 
@@ -28,6 +37,12 @@ def main() -> None:
         _drop_stdout()
         raise SystemExit(1) from None
     except OSError as error:
+        if error.errno in UNUSABLE and error.filename is not None:
+            print(
+                f"depthlr: {error.filename} cannot be used ({error.strerror}): name another file or folder.",
+                file=sys.stderr,
+            )
+            raise SystemExit(2) from None
         if error.errno not in NO_ROOM:
             raise
         _drop_stdout()
