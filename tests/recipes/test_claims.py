@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.present.numbers import signed
 from depthlr.recipes.main import MAIN
+from depthlr.recipes.page.averages import averages
 from depthlr.recipes.page.changes import CHANGES, changes, difference, told
-from depthlr.recipes.page.families import families
+from depthlr.recipes.page.families import families, family
 from depthlr.recipes.page.kept import Kept, Sweep, read_kept
 from depthlr.recipes.page.sensitivity import apart, sensitivity
 from depthlr.recipes.setting import Setting
@@ -109,11 +111,13 @@ def test_the_readme_names_the_slopes_of_the_page(kept) -> None:
     middle = {
         row.split(" | ")[0].removeprefix("| "): row.split(" | ")[2].strip("*") for row in families(kept).splitlines()
     }
-    assert (
-        f"slopes have a median of {middle['CNNs, SGD']} for CNNs, {middle['ResNets, SGD']} for ResNets, "
-        f"{middle['transformers, post-LN, SGD']} for post-LN transformers and "
-        f"{middle['transformers, pre-LN, SGD']} for a pre-LN one." in readme
+    said = (
+        f"slopes over total depth have a median of {middle['CNNs, SGD']} for CNNs, ",
+        f"{middle['ResNets, SGD']} for ResNets, ",
+        f"{middle['transformers, post-LN, SGD']} for post-LN transformers and ",
+        f"{middle['transformers, pre-LN, SGD']} for a pre-LN one.",
     )
+    assert "".join(said) in readme
 
 
 def slopes(kept: Kept, name: str, protocol: str = "short") -> tuple[Fit, Fit]:
@@ -176,3 +180,74 @@ def test_a_change_is_told_where_both_were_trained_alike(kept) -> None:
     assert told(*difference(flat, flat)) == "not told apart"
     half = steep.interval[1] - steep.slope
     assert difference(flat, steep) == (pytest.approx(-0.7), pytest.approx(math.sqrt(2) * half))
+
+
+def test_100_steps_flatten_every_slope_that_was_tuned_both_ways_and_none_clearly(kept) -> None:
+    both = [found for name in kept.sweeps if len(found := kept.protocols(kept.sweeps[name].setting)) > 1]
+    pairs = [(full, short) for full, short in both if full.counts and short.counts]
+    assert [full.protocol for full, _ in pairs] == ["paper"] * 5
+    moves = [difference(full.fit("depth"), short.fit("depth")) for full, short in pairs]
+    assert (min(moves)[0], max(moves)[0]) == pytest.approx((0.06, 0.45), abs=5e-3)
+    assert {told(*move) for move in moves} == {"not told apart"}
+
+
+def test_a_full_epoch_of_the_resnet_is_steeper_over_total_depth_and_not_told_from_100_steps(kept) -> None:
+    full, short = (under(kept, "cifar10-resnet", protocol).fit("depth") for protocol in ("paper", "short"))
+    assert full.slope < LAW < short.slope
+    assert told(*difference(full, short)) == "not told apart"
+
+
+def test_the_full_baseline_is_steeper_than_the_law_without_the_size_whose_seeds_lie_apart(kept) -> None:
+    sweep = under(kept, "cifar10-cnn", "paper")
+    records = tuple(record for record in sweep.results.records if record.cell.size not in apart(sweep))
+    assert interval(replace(sweep, results=replace(sweep.results, records=records)))[1] < LAW
+
+
+def test_short_epochs_have_the_same_12800_images(kept) -> None:
+    limits = {(s.setting.epochs > 1 or s.setting.longer is not None): set() for s in kept.sweeps.values()}
+    for sweep in kept.sweeps.values():
+        if sweep.protocol == "short":
+            limits[sweep.setting.epochs > 1 or sweep.setting.longer is not None].add(sweep.results.study.data.limit)
+    assert limits == {True: {12800}, False: {None}}
+
+
+def test_most_post_ln_settings_are_one_vit_and_none_of_one_epoch_of_images_contains_the_law(kept) -> None:
+    found = [s for s in kept.sweeps.values() if s.counts and family(s.setting) == "transformers, post-LN, SGD"]
+    assert len(found) == 16
+    assert sum(s.setting.data == "cifar10" and s.setting.spec.startswith("vit") for s in found) == 10
+    containing = [s.setting for s in found if interval(s)[0] <= LAW <= interval(s)[1]]
+    assert len(containing) == 4
+    assert all(setting.epochs > 1 or setting.data not in ("cifar10", "cifar100", "images") for setting in containing)
+
+
+def test_three_epochs_together_are_16_to_26_times_faster_than_one_plain_grid(kept) -> None:
+    ratios = []
+    for width in (288, 384, 480):
+        *shorter, longest = (kept.sweeps[f"vit-{width}-epoch-{n}"].facts for n in (1, 2, 3))
+        spent = sum(facts["sweep_seconds"] for facts in (*shorter, longest))
+        ratios.append(longest["plain_grid_seconds"] / spent)
+        assert 0.2 < sum(facts["sweep_seconds"] for facts in shorter) / longest["sweep_seconds"] < 0.5
+    assert sorted(round(ratio) for ratio in ratios) == [16, 20, 26]
+    once, thrice = (kept.sweeps[f"vit-384-epoch-{n}"].facts["plain_grid_seconds"] for n in (1, 3))
+    assert 3 * once / thrice == pytest.approx(1.25, abs=5e-3)  # two samples of what a step takes
+
+
+def test_the_readme_names_how_much_faster_the_papers_sweeps_were(kept) -> None:
+    alone = [s for name in kept.sweeps for s in kept.protocols(kept.sweeps[name].setting) if s.setting.longer is None]
+    times = [(s.facts["plain_grid_seconds"], s.facts["sweep_seconds"]) for s in alone if s.counts]
+    ratios = [plain / took for plain, took in times if plain]
+    assert f"({min(ratios):.0f} to {max(ratios):.0f} in the paper's sweeps)" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_averages_are_those_of_nine_settings_each(kept) -> None:
+    names = (
+        "cifar10-cnn cifar10-resnet cifar10-vit cifar100-cnn cifar100-resnet cifar100-vit imagenet-cnn imagenet-resnet"
+    )
+    main = [kept.sweeps[name] for name in (*names.split(), "imagenet-vit")]
+    ours = [sweep.fit(sweep.setting.label).slope for sweep in main]
+    printed = [sweep.setting.printed[0].slope for sweep in main]
+    said = averages(kept)
+    for slopes in (printed, ours):
+        assert f"{signed(np.mean(slopes))} ({signed(min(slopes))} to {signed(max(slopes))})" in said
+    assert "ours −1.09 (−1.88 to −0.20), 100 steps, 3 of 9 within" in said
+    assert averages(Kept({}, {})) == ""

@@ -131,7 +131,7 @@ def test_numbers_follow_the_tables(copy) -> None:
     assert sweep.fit("size").slope == pytest.approx(-1.25, abs=0.05)
     page = results_page(read_kept(copy), [])
     assert f"−{abs(sweep.fit('size').slope):.2f} (" in page
-    assert "(1 of 34 settings are measured in full)" in page
+    assert "(1 of 34 settings have a finished sweep, " in page
     assert page.count("| CNN, CIFAR-10 | ") > page.count("| CNN, CIFAR-100 | "), "both protocols in a recipe's table"
 
 

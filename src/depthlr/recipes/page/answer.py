@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.recipes import RECIPES
+from depthlr.recipes.page.averages import averages
 from depthlr.recipes.page.changes import changes
 from depthlr.recipes.page.comparison import against
 from depthlr.recipes.page.families import families
@@ -31,10 +32,12 @@ def answer(kept: Kept) -> str:
     if not done:
         return f"None of the {len(_settings())} settings has been measured in full yet."
     parts = [
-        f"**Slopes by kind of model** ({len(done)} of {len(_settings())} settings are measured in full). Rows mix full "
-        "epochs with 100 steps, and hold some models at several epochs or patches: read them as ranges.",
+        f"**Slopes by kind of model** ({len(done)} of {len(_settings())} settings have a finished sweep, "
+        f"{sum(sweep.protocol == 'paper' for sweep in done)} with full epochs, the others with 100 steps an epoch). "
+        "Rows mix both, and hold some models at several epochs or patches: read them as ranges.",
         families(kept),
         f"**Verdicts**, a setting each:\n\n{verdicts(done)}",
+        averages(kept),
         f"**One change at a time**, both sides under one protocol:\n\n{found}" if (found := changes(kept)) else "",
         headline(kept),
     ]

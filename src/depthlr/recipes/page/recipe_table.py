@@ -23,7 +23,13 @@ def recipe_table(recipe: Recipe, kept: Kept) -> str:
         sweeps = kept.protocols(setting)
         rows += [_row(recipe, setting, sweep) for sweep in sweeps] or [_row(recipe, setting, None)]
         found += sweeps
-    parts = [table(HEAD, rows), *([_rates(found)] if found else []), *_mixed(found), *_unlearnt(found)]
+    parts = [
+        table(HEAD, rows),
+        *([_rates(found)] if found else []),
+        *_mixed(found),
+        *_unfinished(found),
+        *_unlearnt(found),
+    ]
     parts += _notes(settings)
     return "\n\n".join(parts)
 
@@ -84,6 +90,17 @@ def _mixed(sweeps: Sequence[Sweep]) -> list[str]:
         if mixed
         else []
     )
+
+
+def _unfinished(sweeps: Sequence[Sweep]) -> list[str]:
+    """How far those are that count for nothing yet."""
+    lines = [
+        f"- {sweep.setting.title}, {sweep.protocol}, is unfinished: its slope is over {sweep.setting.vary} up to "
+        f"{max(reached)}, and counts in no verdict, median or picture."
+        for sweep in sweeps
+        if not sweep.facts["complete"] and (reached := sweep.results.tuned_rates)
+    ]
+    return ["\n".join(lines)] if lines else []
 
 
 def _unlearnt(sweeps: Sequence[Sweep]) -> list[str]:

@@ -12,8 +12,9 @@ from depthlr.recipes.recipe import Recipe
 
 HEAD = ("model", "depths", "exponent of the rate for mean energy 1", "R²", "−3/2", "for readout energy 1", "seeds")
 REMARK = (
-    "Where deeper ones vanish the decay is exponential, and the exponent no power’s. Over 5 to 49 units, few beside "
-    "their widths, MLP and CNN come out near −3/2 ([theory](theory.md#what-the-energy-at-initialisation-really-does))."
+    "Embedded digits, batch 64, SGD. "
+    "Where deeper ones vanish the decay is exponential, and the exponent no power’s. Over 5 to 49 units MLP and "
+    "CNN come out near −3/2 ([theory](theory.md#what-the-energy-at-initialisation-really-does))."
 )
 
 

@@ -56,7 +56,8 @@ def _plain(one: Sweep | Energies) -> float | None:
 def _row(recipe: str, one: Sweep) -> list[str]:
     facts, plain = one.facts, _plain(one)
     took = float(facts["sweep_seconds"])  # 0 where the times were lost
-    ratio = NOTHING if plain is None or not took else f"{plain / took:.1f}x"
+    # A plain grid of three epochs gives those of one and two as well, and so in part does our sweep.
+    ratio = NOTHING if plain is None or not took or one.setting.longer else f"{plain / took:.0f}x"
     return [
         recipe,
         one.setting.title,
@@ -72,9 +73,9 @@ def _row(recipe: str, one: Sweep) -> list[str]:
 
 
 def _sum(recipe: str, ran: list[Sweep | Energies]) -> list[str]:
-    plain = [
-        _plain(one) for one in ran if isinstance(one, Sweep) and one.setting.scan is None
-    ]  # which replaces no grid
+    # A scan replaces no grid, and the grid of a longer sweep holds that of a shorter one.
+    sweeps = [one for one in ran if isinstance(one, Sweep)]
+    plain = [_plain(one) for one in sweeps if one.setting.scan is None and one.setting.longer is None]
     known = [value for value in plain if value is not None]
     some = f" ({len(known)} of {len(plain)})" if len(known) < len(plain) else ""
     whole = f"{seconds(sum(known))}{some}" if known else NOTHING

@@ -19,15 +19,22 @@ WORDS = {
 
 def verdicts(sweeps: Sequence[Sweep]) -> str:
     """A row a verdict; of finished sweeps."""
-    printed = [against(s.fit(s.setting.label), s.setting.printed[0].slope) for s in sweeps if s.setting.printed]
+    by_protocol = {
+        protocol: [
+            against(s.fit(s.setting.label), s.setting.printed[0].slope)
+            for s in sweeps
+            if s.setting.printed and s.protocol == protocol
+        ]
+        for protocol in ("paper", "short")
+    }
     own = [against(s.fit(s.setting.label), LAW_EXPONENT) for s in sweeps]
     total = [against(s.fit("depth"), LAW_EXPONENT) for s in sweeps]
     head = (
         "our 95 % interval",
-        "of the slope the paper prints",
+        "of the slope the paper prints, full epochs",
+        "the same, 100 steps an epoch",
         "of −3/2, over the paper’s depth",
         "of −3/2, over total depth",
     )
-    return table(
-        head, [[text, *(str(found.count(word)) for found in (printed, own, total))] for word, text in WORDS.items()]
-    )
+    columns = (*by_protocol.values(), own, total)
+    return table(head, [[text, *(str(found.count(word)) for found in columns)] for word, text in WORDS.items()])

@@ -42,7 +42,7 @@ def headline(kept: Kept) -> str:
     return (
         f"**Carrying a rate** (ViT, tuned at {_source(sweep)} blocks, {len(_rows(sweep))} other depths): median error "
         f"in decades {', '.join(middle)}; the paper has raw {decades(PRINTED_MEDIANS['copy'])}, law "
-        f"{decades(PRINTED_MEDIANS['law'])}. {_against_raw(sweep, 'law')}"
+        f"{decades(PRINTED_MEDIANS['law'])}. {_against_raw(sweep)}"
     )
 
 
@@ -104,7 +104,8 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
         f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
         f"has less loss than raw on {PRINTED_WINS} of 7, by its own count.\n\n{table(head, lines)}\n\n"
-        f"The least median error: {_least(middle)}. {_against_raw(sweep, 'law')}"
+        f"The least median error: {_least(middle)}; the least median excess loss: {_least(excess)}. "
+        f"{_against_raw(sweep)}"
     )
 
 
@@ -156,17 +157,19 @@ def _rows(sweep: Sweep) -> Rows:
     return rows
 
 
-def _against_raw(sweep: Sweep, rule: str) -> str:
-    """The rule's loss less that of the copied rate, a target each: mean and standard error."""
-    gains = [fmean(row[rule].losses) - fmean(row["copy"].losses) for row in _rows(sweep).values()]
-    if len(gains) < 2 or not all(map(math.isfinite, gains)):
+def _against_raw(sweep: Sweep) -> str:
+    """The rules' loss less that of the copied rate, a target each: mean and standard error."""
+    found = []
+    for rule, paper in (("law", f", paper {PRINTED_WINS} of 7"), ("measured", "")):
+        gains = [fmean(row[rule].losses) - fmean(row["copy"].losses) for row in _rows(sweep).values() if rule in row]
+        if len(gains) > 1 and all(map(math.isfinite, gains)):
+            error = stdev(gains) / math.sqrt(len(gains))
+            less = f"less on {sum(gain < 0 for gain in gains)} of {len(gains)}{paper}"
+            found.append(f"{NAMES[rule]} {fmean(gains):+.4f} ± {error:.4f} ({less})")
+    if not found:
         return ""
-    error = stdev(gains) / math.sqrt(len(gains))
-    return (
-        f"Trained, the {NAMES[rule]}’s rates have less loss than raw ones on {sum(gain < 0 for gain in gains)} of "
-        f"{len(gains)} (paper {PRINTED_WINS} of 7); the mean difference is {fmean(gains):+.4f} ± {error:.4f} "
-        "(one standard error)."
-    ).replace("-", MINUS)
+    said = f"Trained, losses differ from those of raw rates by, mean ± standard error: {'; '.join(found)}."
+    return said.replace("-", MINUS)
 
 
 def _lower(row: Mapping[str, Carried], rule: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from depthlr.errors import DepthlrError
 from depthlr.recipes.place import Place
+from depthlr.recipes.running.plain_grid import SAMPLED
 from depthlr.recipes.running.provenance import PROVENANCE
 from depthlr.recipes.shape import Shape, an_object, or_else, shaped, truth
 from depthlr.recipes.table import read_text, write_text
@@ -30,6 +31,7 @@ class Facts:
     carried_seconds: float = 0.0
     plain_cell_seconds: dict[int, float] = field(default_factory=dict)
     plain_grid_seconds: float | None = None
+    plain_grid_is: str = SAMPLED  # how it came about
     at_once: int = 1  # the most of all calls
 
     @contextmanager
@@ -89,6 +91,7 @@ KEPT: Shape = {
     "carried_seconds": check.number,
     "plain_cell_seconds": _by_size,
     "plain_grid_seconds": or_else(None, check.number),
+    "plain_grid_is": or_else(SAMPLED, check.text),
     "at_once": or_else(1, check.count),
 }
 EXTENT: Shape = {"complete": truth, "cells": check.count}

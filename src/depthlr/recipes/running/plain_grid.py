@@ -14,6 +14,7 @@ from depthlr.training.cell import Cell
 from depthlr.training.plain import train_plainly
 from depthlr.training.task import Task
 
+SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
 FEW, MORE = 5, 20  # steps of the two runs whose difference is a step's time
 REPEATS = 3  # of each; the fastest counts, which nothing disturbed
 

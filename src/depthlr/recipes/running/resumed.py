@@ -40,6 +40,7 @@ def resume_tables(job: Job) -> None:
         sweep_seconds=written["sweep_seconds"],
         carried_seconds=written["carried_seconds"] or 0.0,
         plain_grid_seconds=written["plain_grid_seconds"],
+        plain_grid_is=written["plain_grid_is"],
         at_once=written["at_once"],
     ).write(job.facts)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.errors import DepthlrError
+from depthlr.recipes.running.plain_grid import SAMPLED
 from depthlr.recipes.running.provenance import PROVENANCE
 from depthlr.recipes.shape import Shape, an_object, or_else, shaped, truth
 from depthlr.recipes.table import damaged, read_text
@@ -50,5 +51,6 @@ FACTS: Shape = {
     "sweep_seconds": check.number,
     "carried_seconds": or_else(None, check.number),
     "plain_grid_seconds": or_else(None, check.number),
+    "plain_grid_is": or_else(SAMPLED, check.text),
     "study": _study,
 }

@@ -14,7 +14,7 @@ from depthlr.recipes.running.carried import train_carried
 from depthlr.recipes.running.deadline import Deadline, OutOfTime, Timed
 from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.job import Job
-from depthlr.recipes.running.plain_grid import plain_cell_seconds, plain_grid_seconds, sampled_sizes
+from depthlr.recipes.running.plain_grid import SAMPLED, plain_cell_seconds, plain_grid_seconds, sampled_sizes
 from depthlr.recipes.running.provenance import device, provenance
 from depthlr.recipes.running.recalled import beginnings, recalling
 from depthlr.recipes.running.written import CELLS
@@ -27,7 +27,6 @@ from depthlr.study.store import open_store
 from depthlr.study.task import budget, task_at
 from depthlr.training.engine import open_engine
 
-SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
 Watch = Callable[[Study], AbstractContextManager[Progress]]
 
 
@@ -112,7 +111,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
         "sweep_seconds": round(facts.sweep_seconds, 2),
         "carried_seconds": round(facts.carried_seconds, 2) or None,
         "plain_grid_seconds": None if plain is None else round(plain, 2),
-        "plain_grid_is": SAMPLED,
+        "plain_grid_is": SAMPLED if sampled else facts.plain_grid_is,
         "study": results.study.to_dict(),
     }
     write_table(job.out.file("csv"), CELLS, results.rows(times=True))
