@@ -16,8 +16,10 @@ from depthlr.recipes.page.averages import averages
 from depthlr.recipes.page.changes import CHANGES, changes, difference, told
 from depthlr.recipes.page.families import families, family
 from depthlr.recipes.page.kept import Kept, Sweep, read_kept
+from depthlr.recipes.page.pictures import both
 from depthlr.recipes.page.sensitivity import apart, sensitivity
 from depthlr.recipes.setting import Setting
+from depthlr.recipes.variants import SCANS
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -251,3 +253,11 @@ def test_averages_are_those_of_nine_settings_each(kept) -> None:
         assert f"{signed(np.mean(slopes))} ({signed(min(slopes))} to {signed(max(slopes))})" in said
     assert "ours −1.09 (−1.88 to −0.20), 100 steps, 3 of 9 within" in said
     assert averages(Kept({}, {})) == ""
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_the_stars_of_a_landscape_move_to_smaller_rates_or_stay_as_depth_grows(kept, name) -> None:
+    drawn = both(kept.sweeps[SCANS[name].name].results, under(kept, name, "short").results).tuned_rates
+    rates = [drawn[size] for size in sorted(drawn)]
+    assert len(rates) == 7
+    assert rates == sorted(rates, reverse=True)

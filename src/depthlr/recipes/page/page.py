@@ -18,12 +18,18 @@ from depthlr.recipes.page.theory_table import REMARK, energy_table, gelu_line
 from depthlr.recipes.page.time_table import time_table
 from depthlr.recipes.page.zero_shot_tables import zero_shot_tables
 from depthlr.recipes.recipe import Recipe
+from depthlr.recipes.variants import SCANS
 
 IMAGES = "images/results"  # beside the page
+LANDSCAPES = (
+    "The landscapes are the first seed’s alone, so that their stars may differ from the tuned rates above; in all "
+    "three models they move to smaller rates, or stay, as depth grows."
+)
 # What a recipe shows besides its slopes; the theory has no sweeps.
 BESIDES: dict[str, Callable[[Recipe, Kept], str]] = {
     "zero-shot": lambda recipe, kept: zero_shot_tables(kept),
     "pathsum": lambda recipe, kept: f"{pathsum_table(kept)}\n\n{energy_table(recipe, kept)}",
+    "variants": lambda recipe, kept: LANDSCAPES if {scan.name for scan in SCANS.values()} <= set(kept.sweeps) else "",
     "padding": offsets,
     "kernel": offsets,
     "audio": lambda recipe, kept: audio_table(kept),
