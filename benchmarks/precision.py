@@ -1,6 +1,6 @@
 """Does bf16 find fp32's optimum? fp32 runs of a window of rates around the optimum of the bf16 table.
 
-python -m benchmarks.precision --npz cifar.npz --table results/landscapes/cifar10.csv --json precision.json
+python -m benchmarks.precision --folder DIR --table results/landscapes/cifar10.csv --json precision.json
 
 The control runs fp32 once more, from weights larger by a millionth: how far the optimum moves for no reason at all.
 """

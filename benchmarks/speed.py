@@ -1,6 +1,6 @@
 """Time to the optimum at every depth: an adaptive sweep, all included, against the plain loop over the full grid.
 
-    python -m benchmarks.speed --npz cifar.npz --steps 390       # the paper's models and budget, one GPU
+    python -m benchmarks.speed --folder DIR --steps 390       # the paper's models and budget, one GPU
     python -m benchmarks.speed --digits --steps 40 --batch 64    # small models on two CPU cores
 
 The sweep's time is measured whole: compilation, capture, store. The full grid's is a sample of its cells times their

@@ -19,7 +19,7 @@ from depthlr.data.sources import data_folder
 from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
 from depthlr.recipes.running.deadline import Deadline
-from depthlr.recipes.running.provenance import device
+from depthlr.training.device import chosen_device
 
 app = typer.Typer(
     help="How well a rule carries a learning rate across depth.", no_args_is_help=True, add_completion=False
@@ -43,7 +43,7 @@ def oracles(
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
 ) -> None:
     """Sweep tasks for their best rates. It says how far it came, and nothing of what it found."""
-    used = precision or ("bf16" if device() == "cuda" else "fp32")
+    used = precision or ("bf16" if chosen_device() == "cuda" else "fp32")
     until, folder = Deadline.after(seconds), data or data_folder()
     _run(chosen(TASKS, only, split), lambda t: sweep_task(t, used, data=folder, work=work, out=out, until=until))
 

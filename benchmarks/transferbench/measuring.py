@@ -23,8 +23,9 @@ from depthlr.energy.persistent import persistent_energy
 from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
-from depthlr.recipes.running.provenance import device, provenance
+from depthlr.recipes.running.provenance import provenance
 from depthlr.recipes.table import read_table, read_text, write_table, write_text
+from depthlr.training.device import chosen_device
 
 SEEDS = range(8)
 RANGE_SEEDS = range(1)  # one run is what people do
@@ -54,7 +55,7 @@ def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
         return True
     examples = task.examples(data)
     facts = {"task": task.name, "split": task.split, "digest": task.study.digest, **provenance("fp32", examples)}
-    examples = examples.to(device())
+    examples = examples.to(chosen_device())
     for size, kinds in missing:
         try:
             until.check()

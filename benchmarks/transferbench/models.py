@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 
 from depthlr.data.examples import Examples
 from depthlr.data.order import batch_order
-from depthlr.recipes.running.provenance import device
 from depthlr.study.task import task_at
+from depthlr.training.device import chosen_device
 from depthlr.training.optimizer import make_optimizers
 
 
@@ -22,7 +22,7 @@ class Models:
     def __init__(self, task: Task, size: int, examples: Examples) -> None:
         self.size = size
         self._trained = task_at(task.study, size, examples)
-        self._model = self._trained.build().to(device())
+        self._model = self._trained.build().to(chosen_device())
         self.loss_fn = self._trained.loss_fn
 
     def fresh(self, seed: int) -> nn.Module:
@@ -38,7 +38,7 @@ class Models:
         examples, limit = self._trained.examples, self._trained.limit
         count = len(examples) if limit is None else min(limit, len(examples))
         for indices in batch_order(count, self._trained.training.batch, steps, seed):
-            yield examples.batch(indices.to(device()))
+            yield examples.batch(indices.to(chosen_device()))
 
     def optimizers(self, parameters: list[nn.Parameter]) -> list[Optimizer]:
         """Those of a cell, at a rate that is set or divided out later."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from matplotlib.figure import Figure
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
@@ -23,11 +24,12 @@ from depthlr.recipes.page.kept import Kept, Sweep, read_kept
 from depthlr.recipes.page.learning import guessing
 from depthlr.recipes.page.offsets import offsets, rate_ratios
 from depthlr.recipes.page.page import results_page
-from depthlr.recipes.page.pictures import both, comparable, pictures
+from depthlr.recipes.page.pictures import both, comparable, draw_energies, drawn, pictures
 from depthlr.recipes.page.provenance_table import provenance_table
 from depthlr.recipes.page.recipe_table import recipe_table
 from depthlr.recipes.page.sensitivity import apart, sensitivity
 from depthlr.recipes.page.time_table import time_table
+from depthlr.recipes.page.zero_shot_tables import headline
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import chosen, job_of, run_job
 from depthlr.recipes.setting import Setting
@@ -349,3 +351,35 @@ def test_carried_rates_without_an_optimum_to_compare_with_are_not_drawn() -> Non
     alone = replace(sweep, results=replace(sweep.results, records=own))
     assert len(pictures(Kept({sweep.setting.name: sweep}, {}))["zero-shot"]) == 2
     assert len(pictures(Kept({sweep.setting.name: alone}, {}))["zero-shot"]) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_every_panel_is_drawn_on_axes_of_its_own(count) -> None:
+    found = []
+    assert drawn([found.append] * count).startswith(b"\x89PNG")
+    assert len(set(map(id, found))) == count
+
+
+def test_energies_are_drawn_as_the_rates_at_which_they_are_one() -> None:
+    energies = read_kept(ROOT / "results" / "reproduce").energies["energy-resnet-16"]
+    made = replace(energies, depths=(4, 8), sizes=(2, 6), means=(4.0, 64.0), readouts=(1.0, 1.0))
+    axes = Figure().subplots()
+    draw_energies(axes, [made])
+    rates, law = axes.get_lines()[:2]
+    assert list(rates.get_xdata()) == [4, 8]
+    assert list(rates.get_ydata()) == pytest.approx([1.0, (64.0 / 4.0) ** -0.5])
+    assert list(law.get_ydata()) == pytest.approx([1.0, 2**-1.5])
+
+
+def test_energies_that_all_vanished_are_not_drawn() -> None:
+    energies = read_kept(ROOT / "results" / "reproduce").energies["energy-mlp-gelu"]
+    gone = replace(energies, means=(0.0,) * len(energies.means))
+    assert "theory" in pictures(Kept({}, {"energy-mlp-gelu": energies}))
+    assert "theory" not in pictures(Kept({}, {"energy-mlp-gelu": gone}))
+
+
+def test_a_smoke_is_no_answer(copy) -> None:
+    kept = read_kept(ROOT / "results" / "reproduce")
+    sweep = kept.sweeps[VIT_384_EPOCH_3.name]
+    assert headline(kept)
+    assert headline(Kept({VIT_384_EPOCH_3.name: replace(sweep, protocol="smoke")}, {})) == ""

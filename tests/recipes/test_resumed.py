@@ -11,20 +11,23 @@ from tests.recipes.test_running import EPOCH_1, FOREVER, CellsLeft, facts, table
 from depthlr.errors import DepthlrError
 from depthlr.recipes.main import CIFAR10_CNN
 from depthlr.recipes.pathsum import RESNET_ENERGY
-from depthlr.recipes.running import plain_grid
+from depthlr.recipes.running import carried, energies, plain_grid, sweep
+from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.jobs import run_job
 from depthlr.recipes.running.recalled import beginnings
 from depthlr.recipes.running.resumed import resume_tables
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
 from depthlr.study.results import read_results
 
+SETTINGS = pytest.mark.parametrize("setting", [VIT_384_EPOCH_3, CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
+ANOTHER = {"device": "NVIDIA H200", "torch": "2.11.0", "depthlr": "0.1.0", "python": "3.12.3"}
 
-@pytest.mark.parametrize("setting", [VIT_384_EPOCH_3, CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
-@pytest.mark.parametrize("looks", [1, 1000], ids=["unfinished", "finished"])
-def test_the_table_is_that_of_an_undisturbed_run(job, setting, looks) -> None:
+
+@SETTINGS
+def test_an_unfinished_one_goes_on_to_the_table_of_an_undisturbed_run(job, setting) -> None:
     whole, begun = job(setting), job(setting, "begun", "out2")
     assert run_job(whole, FOREVER)
-    assert run_job(begun, CellsLeft(looks)) == (looks == 1000)
+    assert not run_job(begun, CellsLeft(1))
     before = facts(begun)
     clone = replace(job(setting, "clone", "out2"), resume_tables=True)
     assert run_job(clone, FOREVER)
@@ -33,10 +36,62 @@ def test_the_table_is_that_of_an_undisturbed_run(job, setting, looks) -> None:
         if whole.out.file(kind).is_file():
             assert table(clone, kind) == table(whole, kind)
     assert facts(clone)["complete"] is True
-    if before["complete"]:
-        assert facts(clone)["sweep_seconds"] == before["sweep_seconds"], "nothing is measured twice"
-    else:
-        assert 0 < before["cells"] < facts(clone)["cells"]
+    assert 0 < before["cells"] < facts(clone)["cells"]
+
+
+@SETTINGS
+def test_nothing_of_a_finished_one_is_measured_again_and_all_that_was_known_is_kept(job, setting, monkeypatch) -> None:
+    done = job(setting)
+    assert run_job(done, FOREVER)
+    before = facts(done) | {"at_once": 3, "sweep_seconds": 1000.0}
+    if "environments" in before:
+        before |= {"environments": [ANOTHER, *before["environments"]], "plain_grid_is": "timed by hand"}
+    if before.get("carried_seconds"):
+        before["carried_seconds"] = 2000.0
+    done.out.file("json").write_text(json.dumps(before))
+    cells = done.out.file("csv").read_bytes()
+    for place in (sweep, carried):
+        monkeypatch.setattr(place, "open_engine", None)
+    for place in (energies, carried):
+        monkeypatch.setattr(place, "initial_energies", None)
+    assert run_job(replace(job(setting, "clone"), resume_tables=True), FOREVER)
+    assert done.out.file("csv").read_bytes() == cells
+    after = facts(done)
+    if before.get("carried_seconds"):  # looking for what is missing takes its time
+        assert after.pop("carried_seconds") == pytest.approx(before.pop("carried_seconds"), abs=30)
+    assert after == before
+
+
+def test_a_refused_table_leaves_no_work(job) -> None:
+    done = job(VIT_384_EPOCH_3)
+    assert run_job(done, FOREVER)
+    done.out.file("carried.csv").write_text("rule,size\nlaw,2\n")
+    before = done.out.file("json").read_bytes()
+    clone = replace(job(VIT_384_EPOCH_3, "clone"), resume_tables=True)
+    for _ in range(2):
+        with pytest.raises(DepthlrError, match=r"carried\.csv lacks the column"):
+            run_job(clone, FOREVER)
+    assert not clone.work.folder.exists()
+    assert done.out.file("json").read_bytes() == before
+
+
+def test_a_first_call_that_was_stopped_is_no_work(job) -> None:
+    done = job(CIFAR10_CNN)
+    assert run_job(done, FOREVER)
+    clone = job(CIFAR10_CNN, "clone")
+    assert not run_job(clone, Deadline(0.0))
+    assert clone.store.is_file()
+    resume_tables(clone)
+    assert len(read_results(clone.store).records) == facts(done)["cells"]
+
+
+@pytest.mark.parametrize("setting", [CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
+def test_work_that_holds_less_than_the_table_is_refused(job, setting) -> None:
+    assert run_job(job(setting), FOREVER)
+    begun = job(setting, "begun")
+    assert not run_job(begun, CellsLeft(1))
+    with pytest.raises(DepthlrError, match=r"fewer than the .*: delete the first"):
+        run_job(replace(begun, resume_tables=True), FOREVER)
 
 
 def test_the_time_of_the_plain_grid_is_kept(job, monkeypatch) -> None:

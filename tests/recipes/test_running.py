@@ -14,6 +14,7 @@ from depthlr.law.power import transfer
 from depthlr.recipes.main import CIFAR10_CNN
 from depthlr.recipes.pathsum import RESNET_ENERGY
 from depthlr.recipes.running import plain_grid
+from depthlr.recipes.running import sweep as running_sweep
 from depthlr.recipes.running.carried import RULES
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.facts import Facts, read_facts
@@ -236,3 +237,42 @@ def test_every_machine_that_trained_a_sweep_is_named_in_order(job, monkeypatch) 
     monkeypatch.setattr("depthlr.study.run.this_environment", lambda: server)
     assert run_job(moved, FOREVER)
     assert facts(moved)["environments"] == [vars(laptop), vars(server)]
+
+
+def test_a_sweep_that_is_stopped_before_its_first_cell_leaves_no_table(job, monkeypatch) -> None:
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running_sweep, "sweep", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job(CIFAR10_CNN), FOREVER)
+    assert not job(CIFAR10_CNN).out.file("json").exists()
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_rates_carried_from_another_rate_do_not_stay_beside_a_new_table(job, monkeypatch, same) -> None:
+    done = job(VIT_384_EPOCH_3)
+    assert run_job(done, FOREVER)
+    table = done.out.file("carried.csv")
+    if not same:
+        rows = table.read_text().splitlines()
+        copied = next(row.split(",")[4] for row in rows if row.startswith("copy,"))
+        table.write_text(table.read_text().replace(copied, "0.123"))
+
+    def late(*arguments, **options):
+        raise OutOfTime
+
+    monkeypatch.setattr(running_sweep, "train_carried", late)
+    assert not run_job(done, FOREVER)
+    assert table.is_file() == same
+
+
+def test_a_plan_of_another_rate_is_worked_out_anew(job) -> None:
+    done = job(VIT_384_EPOCH_3)
+    assert run_job(done, FOREVER)
+    before = table(done, "carried.csv")
+    plan = done.work.file("plan.csv")
+    copied = next(row["rate"] for row in before if row["rule"] == "copy")
+    plan.write_text(plan.read_text().replace(copied, "0.123"))
+    assert run_job(done, FOREVER)
+    assert table(done, "carried.csv") == before

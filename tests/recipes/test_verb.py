@@ -60,6 +60,23 @@ def test_spent_time_is_said_and_resumed(run) -> None:
     assert json.loads(out)["finished"] == ["cifar10-cnn", "cifar10-resnet"]
 
 
+def test_what_had_finished_is_not_called_unfinished_when_the_time_is_spent(run) -> None:
+    run("main", "--only", "cifar10-resnet", "--protocol", "smoke")
+    run("pathsum", "--only", "energy-cifar10-resnet", "--protocol", "smoke")
+    settings = ("cifar10-cnn", "cifar10-resnet", "energy-cifar10-resnet")
+    only = [word for name in settings for word in ("--only", name)]
+    out, err = run("main", "pathsum", *only, "--protocol", "smoke", "--json", "--seconds", "0")
+    told = json.loads(out)
+    assert told["unfinished"] == ["cifar10-cnn"]
+    assert told["finished"] == ["cifar10-resnet", "energy-cifar10-resnet"]
+    assert "go on with cifar10-cnn\n" in err
+
+
+def test_a_page_alone_resumes_nothing(run) -> None:
+    with pytest.raises(DepthlrError, match="leave out --resume-tables"):
+        run("--from", "results", "--resume-tables")
+
+
 def test_a_setting_that_fails_keeps_no_other_from_running(run, capsys, published, tmp_path) -> None:
     shutil.copytree(published / "cifar-100-binary", tmp_path / "some" / "cifar-100-binary")
     settings = [word for name in ("cifar10-cnn", "cifar100-cnn") for word in ("--only", name)]

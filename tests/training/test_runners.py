@@ -26,6 +26,7 @@ from depthlr.training import (
     try_step,
 )
 from depthlr.training.captured_optimizer import CapturedMuon
+from depthlr.training.engine import open_engine
 from depthlr.training.schedule import multipliers
 from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
 from depthlr.training.task import OPTIMIZERS, Task, draws_at_random
@@ -319,3 +320,11 @@ def test_a_seed_fixes_whatever_a_model_draws(train) -> None:
     for draw in (random.random, np.random.rand, lambda: torch.rand(())):
         draw()
     assert np.array_equal(train(task, CELLS[0]).losses, first)
+
+
+def test_a_system_that_does_not_say_which_cores_are_ours_trains_on_all(monkeypatch) -> None:
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    with open_engine(tiny_task, device="cpu") as open_runner:
+        ((_, outcome),) = open_runner(2).train(CELLS[:1])
+    assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), CELLS[0]).losses)

@@ -24,8 +24,8 @@ from depthlr.recipes.page.write import write_page
 from depthlr.recipes.protocol import PROTOCOLS
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.job import Job
-from depthlr.recipes.running.jobs import chosen, job_of, run_job
-from depthlr.recipes.running.provenance import device
+from depthlr.recipes.running.jobs import chosen, is_swept, job_of, run_job
+from depthlr.training.device import chosen_device
 
 
 def reproduce(
@@ -55,13 +55,15 @@ def reproduce(
     if source is not None:
         if recipe or only:
             raise DepthlrError("--from writes one page of all recipes: leave the recipes out.")
+        if resume_tables:
+            raise DepthlrError("--from runs nothing that could go on: leave out --resume-tables.")
         written = write_page(source, page)
         if json:
             print_json([str(path) for path in written])
         print_note(f"wrote {page} and {len(written) - 1} pictures")
         return
     until = Deadline.after(seconds)
-    used = precision or ("bf16" if device() == "cuda" else "fp32")
+    used = precision or ("bf16" if chosen_device() == "cuda" else "fp32")
     place = data_folder() if data is None else data.expanduser()
     jobs = [job_of(s, protocol, used, data=place, work=work, out=out) for s in chosen(recipe or [], only or [])]
     jobs = [replace(job, at_once=at_once, resume_tables=resume_tables) for job in jobs]
@@ -90,10 +92,11 @@ def _run(jobs: Sequence[Job], until: Deadline, work: Path) -> list[Outcome]:
     spent = False
     for job in jobs:
         try:
+            left = spent and not is_swept(job)
             if not spent:
                 print_note(f"{job.out.recipe} {job.setting.name}, {job.out.protocol}")
-                spent = not run_job(job, until, SweepProgress)
-            outcomes.append(Outcome(job, "unfinished" if spent else "finished", _fits(job)))
+                spent = left = not run_job(job, until, SweepProgress)
+            outcomes.append(Outcome(job, "unfinished" if left else "finished", _fits(job)))
         except KeyboardInterrupt:
             print_note(f"stopped; what had finished is kept in {work}: run the same again to go on")
             raise typer.Exit(130) from None

@@ -9,7 +9,6 @@ from depthlr.recipes.printed import Printed
 from depthlr.recipes.protocol import SMOKE_BATCH, SMOKE_SIZES, protocol_named
 from depthlr.recipes.setting import tiny
 from depthlr.study.description import LOSS, Data, Models, Study, Training
-from depthlr.study.results import Over
 
 SEEDS = {"paper": 8, "short": 3, "smoke": 2}
 
@@ -28,8 +27,6 @@ class EnergySetting:
     batch: int = 64
     variance: str = "gating"
     loss: str = LOSS
-    label: Over = "depth"
-    note: str = ""
 
     def study(self, protocol: str, precision: str = "fp32") -> Study:
         """What is measured: a study of a single step. Energies are measured in fp32, whatever trains the cells."""

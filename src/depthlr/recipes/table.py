@@ -10,11 +10,12 @@ from typing import Any
 
 from depthlr.data.replace_file import replace_file
 from depthlr.errors import DepthlrError
+from depthlr.study.table import cell_text
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Floats as Python's repr writes them, which reads back the same; an unknown value as nothing."""
-    lines = [",".join(columns), *(",".join(_text(row[column]) for column in columns) for row in rows)]
+    lines = [",".join(columns), *(",".join(cell_text(row[column]) for column in columns) for row in rows)]
     write_text(path, "\n".join(lines) + "\n")
 
 
@@ -54,11 +55,3 @@ def read_text(path: Path) -> str:
 def damaged(path: Path, how: str) -> DepthlrError:
     """What is said of a file that cannot be trusted."""
     return DepthlrError(f"{path} {how}: restore the file, or delete it and make it again.")
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)

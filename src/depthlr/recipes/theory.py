@@ -46,7 +46,6 @@ SQUARED_ERROR = EnergySetting(
     "layers",
     LAYERS,
     loss="depthlr.recipes.squared_error:squared_error",
-    note="the loss of the paper's derivation; the other rows have cross-entropy",
 )
 
 FAMILIES: dict[str, tuple[EnergySetting, ...]] = {  # a panel each

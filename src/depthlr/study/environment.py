@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,6 +9,7 @@ from typing import Any
 
 import torch
 
+from depthlr.training.device import chosen_device, cores
 from depthlr.version import VERSION
 
 
@@ -37,10 +37,8 @@ def read_environment(entries: Mapping[str, Any]) -> Environment:
 
 
 def _name(device: str | None) -> str:
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device or chosen_device()
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
-    # What this process may use, where the system says so: a Mac counts its cores only.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"CPU, {cores} core{'' if cores == 1 else 's'}"
+    count = cores()
+    return f"CPU, {count} core{'' if count == 1 else 's'}"

@@ -12,7 +12,7 @@ from depthlr.study.results import COLUMNS, TIMES, Results
 def to_csv(results: Results, *, times: bool = False) -> str:
     """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
     columns = COLUMNS + TIMES if times else COLUMNS
-    lines = [",".join(_text(row[column]) for column in columns) for row in results.rows(times=times)]
+    lines = [",".join(cell_text(row[column]) for column in columns) for row in results.rows(times=times)]
     return "\n".join([",".join(columns), *lines]) + "\n"
 
 
@@ -25,7 +25,8 @@ def to_json(results: Results, *, times: bool = False) -> str:
     return json.dumps(table, indent=1, allow_nan=False) + "\n"
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -31,7 +31,7 @@ def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] 
 def _seed_torch(seed: int, gpus: Iterable[torch.device | int]) -> None:
     """The CPU and these GPUs: torch.manual_seed would seed every other one too, whose state is not kept."""
     if not torch.cuda.is_available():
-        torch.manual_seed(seed)
+        torch.manual_seed(seed)  # other devices cannot be forked, but two runs on them must draw alike
         return
     torch.default_generator.manual_seed(seed)
     for gpu in gpus:

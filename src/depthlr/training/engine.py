@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import torch
-
 from depthlr.training.cell import Cell, Outcome, Runner
+from depthlr.training.device import chosen_device, cores
 from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
 from depthlr.training.workers import MakeTask, Workers
@@ -23,7 +21,7 @@ def open_engine(
     if device.startswith("cuda"):
         yield _Graphs(make_task, device)
         return
-    count = workers or len(os.sched_getaffinity(0))
+    count = workers or cores()
     if count == 1:
         yield lambda size: SerialRunner(make_task(size), device)
         return
@@ -32,11 +30,6 @@ def open_engine(
         yield lambda size: _Lent(pool)
     finally:
         pool.close()
-
-
-def chosen_device() -> str:
-    """The GPU, where there is one."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class _Graphs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from depthlr.training.cell import Cell
-from depthlr.training.engine import chosen_device
+from depthlr.training.device import chosen_device
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task
 

@@ -17,7 +17,6 @@ from depthlr.recipes.energy_setting import EnergySetting
 from depthlr.recipes.page.learning import unlearnt
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import PROTOCOLS
-from depthlr.recipes.recipe import AnySetting
 from depthlr.recipes.running.carried import COLUMNS as CARRIED
 from depthlr.recipes.running.carried import RULES
 from depthlr.recipes.running.energies import ENERGIES
@@ -110,9 +109,6 @@ class Kept:
     energies: Mapping[str, Energies]
     lesser: tuple[Sweep, ...] = ()  # the same settings under less full protocols, for comparisons among equals
 
-    def of(self, setting: AnySetting) -> Sweep | Energies | None:
-        return self.sweeps.get(setting.name) or self.energies.get(setting.name)
-
     def protocols(self, setting: Setting) -> list[Sweep]:
         """A setting's sweeps, the fullest first."""
         first = self.sweeps.get(setting.name)
@@ -191,7 +187,8 @@ def _carried(place: Place, study: Study) -> tuple[Carried, ...]:
     targets = sorted({size for _, size, _ in found})
     rules = RULES[: len({rule for rule, _, _ in found})]
     if (
-        [(rule, size) for rule, size, _ in found] != list(product(rules, targets))
+        len(rules) < 2  # the copied rate, and the law's
+        or [(rule, size) for rule, size, _ in found] != list(product(rules, targets))
         or len(targets) != len(study.model.sizes) - 1
         or any([seed for seed, _ in cells] != [*study.search.seeds] for cells in found.values())
     ):

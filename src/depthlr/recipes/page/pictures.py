@@ -60,7 +60,8 @@ def pictures(kept: Kept) -> dict[str, list[Panel]]:
     if len(rates.get("tuned", {})) > 1:
         found["pathsum"] = [lambda axes: draw_rates(axes, rates)]
     theory = {
-        title: [kept.energies[s.name] for s in family if s.name in kept.energies] for title, family in FAMILIES.items()
+        title: [one for s in family if (one := kept.energies.get(s.name)) and one.moving]
+        for title, family in FAMILIES.items()
     }
     panels = [_energies(title, family) for title, family in theory.items() if family]
     return found | ({"theory": panels} if panels else {})
@@ -77,7 +78,7 @@ def drawn(panels: list[Panel]) -> bytes:
     with style():
         figure = Figure(figsize=(SIZE[0] * columns, SIZE[1] * rows), layout="constrained")  # of no window system
         places = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for panel, axes in zip(panels, places, strict=False):
+        for panel, axes in zip(panels, places[: len(panels)], strict=True):
             panel(axes)
         for axes in places[len(panels) :]:
             axes.remove()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import cache, partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from depthlr.data.examples import Examples
@@ -20,7 +21,6 @@ from depthlr.recipes.columns import read_rows
 from depthlr.recipes.place import Place
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.initial_energy import initial_energies, initial_measured_rate
-from depthlr.recipes.running.provenance import device
 from depthlr.recipes.table import damaged, write_table
 from depthlr.study.description import DIGITS, Study
 from depthlr.study.record import Record, record
@@ -29,6 +29,7 @@ from depthlr.study.store import open_store
 from depthlr.study.task import judged_steps, task_at
 from depthlr.trace.depth import Depth, effective_depth
 from depthlr.training.cell import Cell
+from depthlr.training.device import chosen_device
 from depthlr.training.engine import open_engine
 from depthlr.transfer.carry import transfer_rate
 from depthlr.transfer.measured_change import measured_change
@@ -85,7 +86,7 @@ def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: i
 
         @cache
         def best(size: int) -> DrawnRate:
-            return initial_measured_rate(study, size, examples, ENERGY_SEEDS, device())
+            return initial_measured_rate(study, size, examples, ENERGY_SEEDS, chosen_device())
 
         def factor(size: int) -> float:
             here, there = depth(source), depth(size)
@@ -96,7 +97,9 @@ def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: i
 
     @cache
     def place(size: int) -> Any:
-        return initial_energies(study, size, examples, ENERGY_SEEDS, device()) if rule == "am-mup" else depth(size)
+        return (
+            initial_energies(study, size, examples, ENERGY_SEEDS, chosen_device()) if rule == "am-mup" else depth(size)
+        )
 
     return lambda size: float(
         transfer_rate(rate, place(source), place(size), rule=rule, optimizer=study.training.optimizer)
@@ -122,9 +125,20 @@ def _planned(results: Results, source: int, examples: Examples, work: Place) -> 
     return plan
 
 
+def is_stale(table: Path, results: Results, source: int | None) -> bool:
+    """Are these the rows of a rate that is no longer the tuned one?"""
+    if source is None or not table.is_file():
+        return False
+    copied = {row["rate"] for row in read_rows(table, COLUMNS) if row["rule"] == "copy"}
+    tuned = results.tuned_rates.get(source)
+    return tuned is None or copied != {float(f"{tuned:.{DIGITS}g}")}
+
+
 def _trained(
     results: Results, examples: Examples, cells: list[Cell], workers: int | None
 ) -> Generator[Record, None, None]:
+    if not cells:  # workers take seconds to start
+        return
     last = judged_steps(results.study, examples)
     with open_engine(partial(task_at, results.study, examples=examples), workers=workers) as open_runner:
         for size in sorted({cell.size for cell in cells}):

@@ -12,8 +12,9 @@ from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.initial_energy import initial_energies
 from depthlr.recipes.running.job import Job
-from depthlr.recipes.running.provenance import device, provenance
+from depthlr.recipes.running.provenance import provenance
 from depthlr.recipes.table import damaged, write_table, write_text
+from depthlr.training.device import chosen_device
 
 ENERGIES = ("size", "depth", "seed", "mean", "readout", "loss")
 
@@ -34,7 +35,7 @@ def run_energies(job: Job, until: Deadline) -> bool:
         for size in missing:
             until.check()
             with facts.timing("sweep_seconds", job.facts, job.at_once):
-                rows += _rows(size, initial_energies(job.study, size, examples, seeds, device()))
+                rows += _rows(size, initial_energies(job.study, size, examples, seeds, chosen_device()))
             write_table(kept, ENERGIES, rows)
     except OutOfTime:
         return False
@@ -42,6 +43,12 @@ def run_energies(job: Job, until: Deadline) -> bool:
         if rows:
             _write(job, rows, facts)
     return True
+
+
+def all_measured(job: Job) -> bool:
+    """Are the energies of every size kept?"""
+    kept = job.work.file("energies.csv")
+    return kept.is_file() and {row["size"] for row in read_rows(kept, ENERGIES)} == set(job.study.model.sizes)
 
 
 def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:

@@ -13,10 +13,11 @@ from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import SMOKE_SIZES, protocol_named
 from depthlr.recipes.recipe import AnySetting, Recipe
 from depthlr.recipes.running.deadline import Deadline
-from depthlr.recipes.running.energies import run_energies
+from depthlr.recipes.running.energies import all_measured, run_energies
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.resumed import resume_tables
 from depthlr.recipes.running.sweep import Watch, run_sweep, unwatched
+from depthlr.study.results import read_results
 
 
 def chosen(recipes: Sequence[str] = (), only: Sequence[str] = ()) -> list[AnySetting]:
@@ -54,6 +55,13 @@ def run_job(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     if job.resume_tables:
         resume_tables(job)
     return run_energies(job, until) if isinstance(job.setting, EnergySetting) else run_sweep(job, until, watch)
+
+
+def is_swept(job: Job) -> bool:
+    """Does the work of a job hold all that is to be measured, whatever its tables say?"""
+    if isinstance(job.setting, EnergySetting):
+        return all_measured(job)
+    return job.store.is_file() and read_results(job.store).complete
 
 
 def _check(kind: str, name: str, known: Iterable[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from depthlr.data.examples import Examples
 from depthlr.recipes.shape import Shape, an_object
@@ -29,8 +28,3 @@ def provenance(precision: str, examples: Examples, ran: Environment | None = Non
         "versions": {"depthlr": here.depthlr, "torch": here.torch, "numpy": np.__version__, "python": here.python},
         "data": {"name": examples.name, "examples": len(examples), "digest": examples.digest},
     }
-
-
-def device() -> str:
-    """A GPU where there is one."""
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -18,31 +18,47 @@ from depthlr.recipes.running.provenance import PROVENANCE
 from depthlr.recipes.running.written import CELLS, read_written, record_of
 from depthlr.recipes.table import write_table
 from depthlr.study.description import difference
+from depthlr.study.results import read_results
 from depthlr.study.store import open_store
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 def resume_tables(job: Job) -> None:
-    """Lay a job's work out anew from its tables; work that is there is left as it is."""
+    """Lay a job's work out anew from its tables; work that holds as much is left as it is, and less is refused."""
+    if not job.out.file("json").is_file():
+        return
     energies = isinstance(job.setting, EnergySetting)
     kept = job.work.file("energies.csv") if energies else job.store
-    if kept.exists() or not job.out.file("json").is_file():
-        return
     written, rows = read_written(job.out, ENERGIES if energies else CELLS)
+    there = _count(kept, energies)
+    if there >= len(rows):
+        return
+    if there:
+        raise DepthlrError(
+            f"{kept} has {there} rows, fewer than the {len(rows)} of {job.out.file('csv')}: delete the first to go on "
+            "from the second, or leave out --resume-tables."
+        )
     _check_same(job, written)
+    carried = job.out.file("carried.csv")
+    carried_rows = read_rows(carried, CARRIED) if carried.is_file() and not energies else []
     kept.parent.mkdir(parents=True, exist_ok=True)
-    if energies:
+    _facts(written).write(job.facts)
+    if carried_rows:
+        plan = {tuple(row[column] for column in PLAN): row for row in carried_rows}  # one a seed in the table
+        write_table(job.work.file("plan.csv"), PLAN, plan.values())
+        _fill(job.work.file("carried.sqlite"), job, written, carried_rows)
+    if energies:  # last, since it is by this file that work is seen to be there
         write_table(kept, ENERGIES, rows)
     else:
         _fill(kept, job, written, rows)
-        _lay_out_carried(job, written)
-    Facts(
-        provenance={name: written[name] for name in PROVENANCE},
-        sweep_seconds=written["sweep_seconds"],
-        carried_seconds=written["carried_seconds"] or 0.0,
-        plain_grid_seconds=written["plain_grid_seconds"],
-        plain_grid_is=written["plain_grid_is"],
-        at_once=written["at_once"],
-    ).write(job.facts)
+
+
+def _count(kept: Path, energies: bool) -> int:
+    """Rows of the work that is there; a first call that was stopped leaves a store without any."""
+    if not kept.is_file():
+        return 0
+    return len(read_rows(kept, ENERGIES) if energies else read_results(kept).records)
 
 
 def _check_same(job: Job, written: Mapping[str, Any]) -> None:
@@ -55,20 +71,25 @@ def _check_same(job: Job, written: Mapping[str, Any]) -> None:
         raise DepthlrError(f"{file} is of other data: name the folder of those, or leave out --resume-tables.")
 
 
-def _fill(store: Path, job: Job, written: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+def _facts(written: Mapping[str, Any]) -> Facts:
+    return Facts(
+        provenance={name: written[name] for name in PROVENANCE},
+        sweep_seconds=written["sweep_seconds"],
+        carried_seconds=written["carried_seconds"] or 0.0,
+        plain_grid_seconds=written["plain_grid_seconds"],
+        plain_grid_is=written["plain_grid_is"],
+        at_once=written["at_once"],
+    )
+
+
+def _fill(store: Path, job: Job, written: Mapping[str, Any], rows: Rows) -> None:
+    """A store of these rows, whole or not at all."""
     depths = {row["size"]: row["depth"] for row in rows}
-    with open_store(store, job.study, data_digest=written["data"]["digest"], depths=depths) as kept:
+    part = store.with_suffix(".part.sqlite")
+    part.unlink(missing_ok=True)
+    with open_store(part, job.study, data_digest=written["data"]["digest"], depths=depths) as kept:
         for environment in written["environments"]:
             kept.ran_on(environment)
         for row in rows:
             kept.put(record_of(row))
-
-
-def _lay_out_carried(job: Job, written: Mapping[str, Any]) -> None:
-    """The rates that were carried, and what they came to."""
-    if not job.out.file("carried.csv").is_file():
-        return
-    rows = read_rows(job.out.file("carried.csv"), CARRIED)
-    plan = {tuple(row[column] for column in PLAN): row for row in rows}  # one a seed in the table
-    _fill(job.work.file("carried.sqlite"), job, written, rows)
-    write_table(job.work.file("plan.csv"), PLAN, plan.values())
+    part.replace(store)

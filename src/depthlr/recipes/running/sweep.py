@@ -10,12 +10,12 @@ from typing import Any
 
 from depthlr.data.examples import Examples
 from depthlr.recipes.running.carried import COLUMNS as CARRIED
-from depthlr.recipes.running.carried import train_carried
+from depthlr.recipes.running.carried import is_stale, train_carried
 from depthlr.recipes.running.deadline import Deadline, OutOfTime, Timed
 from depthlr.recipes.running.facts import Facts, is_fuller, read_facts
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.plain_grid import SAMPLED, plain_cell_seconds, plain_grid_seconds, sampled_sizes
-from depthlr.recipes.running.provenance import device, provenance
+from depthlr.recipes.running.provenance import provenance
 from depthlr.recipes.running.recalled import beginnings, recalling
 from depthlr.recipes.running.written import CELLS
 from depthlr.recipes.table import write_table, write_text
@@ -25,6 +25,7 @@ from depthlr.study.results import Results, read_results
 from depthlr.study.run import Progress, Silent, sweep
 from depthlr.study.store import open_store
 from depthlr.study.task import budget, task_at
+from depthlr.training.device import chosen_device
 from depthlr.training.engine import open_engine
 
 Watch = Callable[[Study], AbstractContextManager[Progress]]
@@ -89,13 +90,15 @@ def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline
         return
     for size in sorted(sampled_sizes(job.study) - set(facts.plain_cell_seconds)):
         until.check()
-        facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, device())
+        facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, chosen_device())
         facts.write(job.facts)
 
 
 def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Facts) -> None:
     """The cells as CSV, and all that was fixed or measured besides as JSON; never over a fuller table."""
-    if not facts.provenance or (not results.complete and is_fuller(job.out, len(results.records))):
+    if not results.records or not facts.provenance:
+        return
+    if not results.complete and is_fuller(job.out, len(results.records)):
         return
     sampled = sampled_sizes(results.study) <= set(facts.plain_cell_seconds)
     plain = plain_grid_seconds(results.study, facts.plain_cell_seconds) if sampled else facts.plain_grid_seconds
@@ -118,3 +121,5 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
     write_text(job.out.file("json"), json.dumps(content, indent=1) + "\n")
     if carried:
         write_table(job.out.file("carried.csv"), CARRIED, carried)
+    elif is_stale(job.out.file("carried.csv"), results, job.source):
+        job.out.file("carried.csv").unlink()  # carried from another sweep's rate, it would be held against this one's
