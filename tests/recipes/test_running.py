@@ -10,14 +10,16 @@ from dataclasses import replace
 import pytest
 
 from depthlr.errors import DepthlrError
+from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.power import transfer
 from depthlr.recipes.main import CIFAR10_CNN
 from depthlr.recipes.pathsum import RESNET_ENERGY
 from depthlr.recipes.running import plain_grid
 from depthlr.recipes.running import sweep as running_sweep
-from depthlr.recipes.running.carried import RULES
+from depthlr.recipes.running.carried import ENERGY_SEEDS, RULES
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.facts import Facts, read_facts
+from depthlr.recipes.running.initial_energy import initial_energies, initial_measured_rate
 from depthlr.recipes.running.jobs import job_of, run_job
 from depthlr.recipes.running.recalled import beginnings
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
@@ -25,6 +27,7 @@ from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
 from depthlr.study.environment import Environment
 from depthlr.study.results import read_results
 from depthlr.training.cell import Outcome
+from depthlr.transfer.measured_change import measured_change
 
 EPOCH_1 = next(setting for setting in WIDTH_EPOCHS.settings if setting.name == "vit-384-epoch-1")
 FOREVER = Deadline()
@@ -130,8 +133,21 @@ def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
     targets = [size for size in results.study.model.sizes if size != carrying.source]
     assert [(row["rule"], int(row["size"])) for row in rows] == [(rule, size) for rule in RULES for size in targets]
     depths = results.depths
+    examples, blocks, plain = carrying.examples(), 2, 2  # a transformer's block is two updates; stem and head
+    energies = {size: initial_energies(results.study, size, examples, ENERGY_SEEDS, "cpu") for size in depths}
+    best = {size: initial_measured_rate(results.study, size, examples, ENERGY_SEEDS, "cpu") for size in depths}
     for row in rows:
         size = int(row["size"])
+        if row["rule"] == "pathsum":
+            ends = [(plain, blocks * at) for at in (carrying.source, size)]
+            assert float(row["rate"]) == pytest.approx(pathsum_transfer(rate, source=ends[0], target=ends[1]), rel=1e-8)
+        if row["rule"] == "am-mup":
+            here, there = (energies[at].rate for at in (carrying.source, size))
+            assert float(row["rate"]) == pytest.approx(rate * there / here, rel=1e-6)
+        if row["rule"] == "measured":  # one width, so that the law may be leant on where initialisations scatter
+            ends = [depths[at] for at in (carrying.source, size)]
+            change = measured_change(best[carrying.source], best[size], *ends, one_width=True)
+            assert float(row["rate"]) == pytest.approx(rate * change.factor, rel=1e-6)
         if row["rule"] == "copy":
             assert float(row["rate"]) == pytest.approx(rate, rel=1e-8)
         if row["rule"] == "law":
