@@ -6,6 +6,7 @@ class DepthlrError(ValueError):
 
 
 def kind_and_message(error: BaseException) -> str:
-    """Someone else's error within a sentence of ours: its kind, and the first line of what it says."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    """Someone else's error within a sentence of ours: its kind, and its first line, or two after a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return f"{type(error).__name__}: {first.rstrip('.')}"

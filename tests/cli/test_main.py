@@ -164,3 +164,32 @@ def test_a_name_that_no_file_can_have_is_a_sentence(run, capsys, tmp_path, monke
     assert said.startswith("depthlr: ")
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["data", "cifar10", "--folder", "~nosuchuser/x"],
+        ["depth", f"mlp?layers={'9' * 5000}"],
+        ["depth", "mlp", "--input", "9" * 5000],
+        ["measure", "mlp", "--batch", str(10**12)],
+        ["measure", "mlp", "--batch", "9" * 30],
+        ["sweep", "study.toml", "--seeds", "99999999999"],
+        ["sweep", "deep.toml"],
+        ["sweep", "digits.toml"],
+        ["sweep", "seed.toml"],
+    ],
+    ids=lambda a: "-".join(a)[:24],
+)
+def test_numbers_without_end_and_homes_of_nobody_are_sentences(run, capsys, tmp_path, monkeypatch, arguments) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = '[model]\nspec = "mlp"\nvary = "layers"\nsizes = [2, 3]\n'
+    Path("study.toml").write_text(model)
+    Path("deep.toml").write_text(f"{model}[search]\nseeds = {'[' * 5000}{']' * 5000}\n")
+    Path("digits.toml").write_text(f"{model}[search]\npoints = {'9' * 5000}\n")
+    Path("seed.toml").write_text(f"{model}[search]\nseeds = [{2**63}]\n")
+    assert run(*arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("depthlr: ")
+    assert said.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep.toml", "digits.toml", "seed.toml", "study.toml"]

@@ -113,7 +113,7 @@ def test_a_study_that_is_not_there_yet_is_waited_for(site, path):
     assert site.data(since=0) == 204
     with open_store(path, STUDY) as store:
         store.put(finished(CELLS[0]))
-        now = site.data(since=0)
+        now = until(partial(site.data, 0))
     assert now["title"] == "live"
     assert len(now["plot"]["curves"]) == 1
     assert now["sections"]["status"].startswith("1 cell,")

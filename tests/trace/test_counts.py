@@ -56,6 +56,8 @@ def test_cct_counts_its_tokenizer_its_blocks_and_its_head() -> None:
         ("hf/gpt_neox?num_hidden_layers=6&hidden_size=48&num_attention_heads=4&intermediate_size=96", 8),
         ("hf/llama?num_hidden_layers=5&hidden_size=48&num_attention_heads=4&intermediate_size=96", 12),
         ("hf/bert?num_hidden_layers=3&hidden_size=48&num_attention_heads=4&intermediate_size=96", 9),
+        ("hf/mixtral?num_hidden_layers=2&hidden_size=512&intermediate_size=512", 6),  # large enough for fake tensors
+        ("hf/xlnet?n_layer=2&d_model=48&n_head=4&d_inner=96", 6),
     ],
 )
 def test_hugging_face_models(timm_module: object, spec: str, total: int) -> None:

@@ -84,6 +84,15 @@ def process_group(tmp_path):
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.parametrizations.weight_norm], ids=["old", "new"])
+def test_the_lengths_of_weight_norm_do_not_decay_and_a_head_of_one_output_does(norm) -> None:
+    model = nn.Sequential(norm(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 1))
+    decaying = next(group for group in param_groups(model, 0.1, weight_decay=0.01) if group["weight_decay"])
+    shapes = sorted(tuple(parameter.shape) for parameter in decaying["params"])
+    assert shapes == [(1, 6), (6, 4)]
+
+
 def test_wrappers_do_not_change_the_groups(process_group) -> None:
     model = Small()
     plain = param_groups(model, 1e-3, weight_decay=0.1)

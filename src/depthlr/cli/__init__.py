@@ -29,13 +29,19 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # here and not at the exit, where a reader that went away would be a traceback
+            if sys.stdout is not None:  # closed by whoever started it
+                sys.stdout.flush()  # here and not at the exit, where a reader that went away would be a traceback
     except DepthlrError as error:
         print(f"depthlr: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say to it
         _drop_stdout()
         raise SystemExit(1) from None
+    except RuntimeError as error:
+        if "home directory" not in str(error):  # what pathlib says of ~nobody, and of a user who has none
+            raise
+        print("depthlr: There is no home folder of that name: name the folder without ~.", file=sys.stderr)
+        raise SystemExit(2) from None
     except OSError as error:
         if error.errno in UNUSABLE and error.filename is not None:
             print(

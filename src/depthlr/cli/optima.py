@@ -36,6 +36,8 @@ def read_optima(file: str) -> tuple[list[float], list[float]]:
 
 def _text(file: str, name: str) -> str:
     try:
+        if file == "-" and sys.stdin is None:
+            raise DepthlrError("The standard input is closed: name a CSV file with columns depth and rate.")
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

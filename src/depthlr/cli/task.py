@@ -16,7 +16,7 @@ from depthlr.data.batch import digits_batches
 from depthlr.data.digits import digit_set
 from depthlr.data.random_batches import random_batches
 from depthlr.energy.shares import LEARNT_FROM
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
@@ -76,7 +76,12 @@ def task(
     else:
         model, example = build(spec, input=input)
         sets = draws if _bytes(example, size) * draws * (LEARNT_FROM + 1) < MEMORY else 1
-        batches = random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
+        try:
+            batches = random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
+        except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # as torch says what it cannot hold
+            raise DepthlrError(
+                f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."
+            ) from error
     plan = None if own_init else init_plan(model, batches[0][0])
 
     def built() -> nn.Module:

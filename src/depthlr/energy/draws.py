@@ -10,7 +10,7 @@ from torch import nn
 
 from depthlr.energy.step import is_factory
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.law.domain import whole
+from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.random_states import random_states_kept
 
 Build = Callable[[], nn.Module]
@@ -25,7 +25,7 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
     if not seeds:
         raise DepthlrError("seeds is empty: name at least one.")
     for seed in seeds:
-        whole(seed, "A seed")
+        whole(seed, "A seed", most=MOST_SEED)
     if not is_factory(optimizer):
         raise DepthlrError(
             "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
@@ -43,7 +43,7 @@ def draws_anew(build: Build) -> bool:
 def draws(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
     """`build()` under each seed; random states are left as they were."""
     for seed in seeds:
-        yield _drawn(build, seed)  # without a name, which would keep a model while the next one is built
+        yield _drawn(build, int(seed))  # without a name, which would keep a model while the next one is built
 
 
 def _drawn(build: Build, seed: int) -> nn.Module:

@@ -28,7 +28,7 @@ from depthlr.energy.gradient import (
 from depthlr.energy.step import step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import whole
+from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.observe import CallObserver, Moment
@@ -63,7 +63,7 @@ def update_energy(
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     check_units(units)
-    whole(seed, "The seed")
+    seed = whole(seed, "The seed", most=MOST_SEED)
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
@@ -134,7 +134,9 @@ def _forward(
     observer = CallObserver(set(moments), observe)
     with moved(model, parameters, direction, arguments, observer) as output:
         readout = _squares(readouts_of(output)[graph.which])
-    if any(moment not in squares for moment in moments):
+    # One more or one fewer of an operation before a unit, and its state would be taken from another's.
+    otherwise = any(observer.ran[name] != graph.ran[name] for _, name in moments)
+    if otherwise or any(moment not in squares for moment in moments):
         raise DepthlrError(
             "the model did not run the same operations the second time: its control flow is random or depends on the "
             "batch, or a unit hides in a kernel that PyTorch's functions cannot see; try eval mode, or the same batch."

@@ -36,7 +36,7 @@ from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import whole
+from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.record import readouts_of
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
@@ -93,7 +93,7 @@ def persistent_energy(
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     _check_typical(optimizer, parameters)
-    whole(seed, "The seed")
+    seed = whole(seed, "The seed", most=MOST_SEED)
     device = next(iter(parameters.values())).device
     *learnt, seen = checked_batches(batches, limit, seed)
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums
@@ -161,7 +161,7 @@ def persistent_energy_over_seeds(
     measured; else they share what `persistent_energy` would use.
     """
     check_draws(seeds, optimizer)
-    whole(seed, "The seed")
+    seed = whole(seed, "The seed", most=MOST_SEED)
     given = shares(batches, len(seeds), limit, seed)
     (found,) = persistent_energies([draws(build, seeds)], given.each, loss_fn, optimizer, seed=seed)
     return found

@@ -15,7 +15,7 @@ from depthlr.energy.draws import check_draws, draws
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import whole
+from depthlr.law.domain import MOST_SEED, whole
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def update_energy_over_seeds(
 ) -> EnergyOverSeeds:
     """`update_energy` of `build()` under each seed; `optimizer` is a factory or a name, since every model is new."""
     check_draws(seeds, optimizer)
-    whole(seed, "The seed")
+    seed = whole(seed, "The seed", most=MOST_SEED)
     given = batches_of(batches, limit, LIMIT, seed)  # once: a loader may give others the next time
     energies = [update_energy(model, given, loss_fn, optimizer, seed=seed, **options) for model in draws(build, seeds)]
     return EnergyOverSeeds(tuple(energies))

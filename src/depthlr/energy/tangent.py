@@ -66,14 +66,17 @@ def _unsaved_checkpoints() -> Iterator[None]:
 
 
 class _Undetached(TorchFunctionMode):
-    """A detached value has no gradient, but it changes with the weights all the same."""
+    """A detached value has no gradient, but it changes with the weights all the same; so does one written by `out=`."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        kwargs = dict(kwargs or {})
         if args and func in DETACHING:
             return args[0].view_as(args[0])
-        return func(*args, **(kwargs or {}))
+        if isinstance(kwargs.get("out"), Tensor):  # written into, it would have no tangent, and is refused
+            return kwargs.pop("out").copy_(func(*args, **kwargs))
+        return func(*args, **kwargs)
 
 
 def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:

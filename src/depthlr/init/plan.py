@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError
 from depthlr.init.feeding import feeding_factor, with_slope
+from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace import operations as ops
 from depthlr.trace.distance import Distances, distances
 from depthlr.trace.graph import Graph
@@ -64,7 +65,9 @@ def init_plan(
     plan = []
     for name, parameter in unwrap(model).named_parameters():
         path = clean_path(name)
-        if path in normed and path not in stds:
+        if not parameter.requires_grad:
+            plan.append(ParameterInit(name, "kept"))  # frozen: a pretrained trunk, or a constant
+        elif path in normed and path not in stds:
             plan.append(ParameterInit(name, normed[path]))
         elif path in stds:
             std = stds[path] * (blocks**-0.5 if path in scaled else 1.0)
@@ -107,13 +110,19 @@ def init_(
     variance: Variance = "gating",
     branch_scale: BranchScale = "auto",
 ) -> nn.Module:
-    """Initialise `model` in place so that depth is stable, and return it. `seed=None` draws from torch's own state."""
+    """Initialise `model` in place so that depth is stable, and return it. `seed=None` draws from torch's own state.
+
+    Frozen parameters keep their values.
+    """
     if any(p.is_meta for p in model.parameters()):
         raise DepthlrError("the model's weights are on the meta device: give it memory first, by model.to_empty(...).")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise DepthlrError("every parameter is frozen, so there is nothing to initialise: call requires_grad_() first.")
     plan = init_plan(model, example, variance=variance, branch_scale=branch_scale)
     generator = None
     if seed is not None:
-        generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
+        drawn_from = whole(seed, "The seed", most=MOST_SEED)
+        generator = torch.Generator(device=next(model.parameters()).device).manual_seed(drawn_from)
     apply_plan(model, plan, generator)
     return model
 

@@ -26,14 +26,19 @@ def positive(value: Number, what: str) -> float:
     return number
 
 
-def whole(value: SupportsIndex, what: str, *, least: int = 0) -> int:
-    """The value as an int; an error that names it when it is not whole or lies below `least`."""
+MOST_SEED = 2**62  # generators take less than 2 ** 64, and further seeds are counted from one
+
+
+def whole(value: SupportsIndex, what: str, *, least: int = 0, most: int | None = None) -> int:
+    """The value as an int; an error that names it when it is not whole, below `least` or above `most`."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
     if number < least:
         raise DepthlrError(f"{what} must be a whole number of at least {least}, not {value!r}.")
+    if most is not None and number > most:
+        raise DepthlrError(f"{what} must be a whole number of at most {most}, not {value!r}.")
     return number
 
 

@@ -56,9 +56,9 @@ InputShape = Floats | Ids
 
 def parse_input(text: str) -> InputShape:
     """The shape of one example from its text; the batch is added later."""
-    if match := re.fullmatch(r"ids:([1-9]\d*):([1-9]\d*)", text):
+    if match := re.fullmatch(r"ids:([1-9]\d{0,17}):([1-9]\d{0,17})", text):
         return Ids(int(match[1]), int(match[2]))
-    if re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+    if re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text):
         return Floats(tuple(map(int, text.split("x"))))
     raise DepthlrError(
         f"The input {text!r} is not understood: write sizes without the batch, such as 3x32x32, "

@@ -74,6 +74,8 @@ def _config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
         raise DepthlrError(f"The config of {name} does not take these arguments: {error}") from error
     if hasattr(config, "use_cache") and "use_cache" not in arguments:
         config.use_cache = False  # the key-value cache serves generation, and only clutters a trace
+    if hasattr(config, "_experts_implementation") and "_experts_implementation" not in arguments:
+        config._experts_implementation = "batched_mm"  # the grouped kernel has no forward-mode derivative
     return config
 
 
@@ -82,7 +84,8 @@ def _inputs(config: Any) -> Mapping[str, InputShape]:
     vocabulary = getattr(config.get_text_config(), "vocab_size", None)
     size = getattr(config, "image_size", None)
     if isinstance(vocabulary, int):
-        ids = Ids(min(SEQUENCE, getattr(config, "max_position_embeddings", None) or SEQUENCE), vocabulary)
+        longest = getattr(config, "max_position_embeddings", None) or SEQUENCE
+        ids = Ids(min(SEQUENCE, longest) if longest > 0 else SEQUENCE, vocabulary)  # XLNet's is -1: no limit
         return {"input_ids": ids} | ({"decoder_input_ids": ids} if getattr(config, "is_encoder_decoder", False) else {})
     if size is not None:
         height, width = (size, size) if isinstance(size, int) else size

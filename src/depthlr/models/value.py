@@ -15,6 +15,7 @@ WORDS: dict[str, bool | float | None] = {
     "-inf": float("-inf"),
     "nan": float("nan"),
 }
+LONGEST = 100  # digits; Python itself reads 4,300
 INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 BARE = re.compile(r"[\w./:@+-]+", re.ASCII)
@@ -57,6 +58,10 @@ def _parse_scalar(text: str) -> Scalar:
     if text.lower() in WORDS:
         return WORDS[text.lower()]
     if INTEGER.fullmatch(text):
+        if len(text) > LONGEST:
+            raise DepthlrError(
+                f"The value {text[:20]}... has {len(text)} digits: write a number that a model can have."
+            )
         return int(text)
     if FLOAT.fullmatch(text):
         return float(text)

@@ -13,6 +13,7 @@ from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
 from depthlr.study.description import Data, Models, Search, Study, Training
 
+MOST_SEEDS = 1000
 TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Training, "search": Search}
 
 
@@ -30,7 +31,7 @@ def parse_study(text: str, *, name: str = "study", source: str = "The study") ->
     """The study in a TOML text; `name` is what it is called unless it says so itself."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # the decoder's own, and those of numbers and nesting without end
         raise DepthlrError(f"{source} is no TOML ({error}): correct that line.") from error
     return study_from_dict({"name": name, **tables})
 
@@ -49,6 +50,8 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
                 raise DepthlrError(f"[{key}] lacks {field.name}: add a line {field.name} = ...")
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
         if key == "search" and isinstance(seeds := values.get("seeds"), int) and not isinstance(seeds, bool):
+            if seeds > MOST_SEEDS:
+                raise DepthlrError(f"search.seeds is {seeds}: name at most {MOST_SEEDS} seeds.")
             values["seeds"] = tuple(range(seeds))  # `seeds = 3` for [0, 1, 2]
         parts[key] = kind(**values)
     return Study(tables.get("name", "study"), **parts)

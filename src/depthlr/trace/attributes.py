@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 # Their own kind may refuse to be emptied or filled, as Hugging Face's outputs do.
 CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
-GENERATORS = (torch.Generator, random.Random, np.random.Generator)
+GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 Contents = dict[int, tuple[Any, Any]]
 """Containers with a copy of what they held, by identity: modules may share one."""
 
@@ -86,6 +86,8 @@ def _state(generator: Any) -> Callable[[], Any]:
         return partial(generator.set_state, generator.get_state())
     if isinstance(generator, random.Random):
         return partial(generator.setstate, generator.getstate())
+    if isinstance(generator, np.random.RandomState):
+        return partial(generator.set_state, generator.get_state())
     return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,7 @@ class Node:
     composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
     outputs: int = 0  # tensors it made: several where it took a value apart
-    call: int = 0  # which torch function of the run it was; 0 for kernels that torch functions cannot see
+    call: int = 0  # which of its name's torch functions it was; 0 for kernels that torch functions cannot see
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class Graph:
     calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
     which: int = 0  # of the model's floating outputs it is
+    ran: Counter[str] = field(default_factory=Counter)  # how often each operation was called
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

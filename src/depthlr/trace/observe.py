@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -23,7 +24,7 @@ class CallObserver(TorchFunctionMode):
 
     def __init__(self, wanted: Collection[Moment], observe: Callable[[Moment, Tensor], None]) -> None:
         super().__init__()
-        self.calls = 0
+        self.ran: Counter[str] = Counter()  # how often each operation was called
         self._wanted = wanted
         self._observe = observe
 
@@ -46,13 +47,14 @@ class CallObserver(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.calls += 1
-        call = self.calls  # the function may call others
         kwargs = kwargs or {}
+        name = ops.operation_name(func, kwargs)
+        self.ran[name] += 1
+        call = self.ran[name]  # the function may call others
         if (call, ops.IN_PROJECTION) in self._wanted and func is multi_head_attention_forward:
             self._observe((call, ops.IN_PROJECTION), _in_projection(*args, **kwargs))
         result = func(*args, **kwargs)
-        moment = call, ops.operation_name(func, kwargs)
+        moment = call, name
         if moment in self._wanted:
             # At once, since an activation may overwrite the tensor in place right after.
             self._observe(moment, next(tensors_in(result)))

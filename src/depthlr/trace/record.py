@@ -106,7 +106,6 @@ class Recorder(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.graph = Graph()
-        self.calls = 0  # torch functions called so far
         self._integers_are_signal = integers_are_signal
         self._allow_recurrence = allow_recurrence
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
@@ -222,9 +221,10 @@ class Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        self.calls += 1
-        call = self.calls
         name = ops.operation_name(func, kwargs)
+        # By name: where there are gradients, hooks ask for what they do not ask for in a forward-mode pass.
+        self.graph.ran[name] += 1
+        call = self.graph.ran[name]
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "

@@ -136,8 +136,8 @@ def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
         except BaseException:
             empty_caches(mode)
             raise
-        forget(mode)
-        return graph
+    forget(mode)  # what the model's own attributes held is put back by now
+    return graph
 
 
 def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:

@@ -23,8 +23,8 @@ from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.shares import Shares, shares
 from depthlr.energy.step import is_factory, optimizers_of
 from depthlr.errors import DepthlrError
+from depthlr.law.domain import MOST_SEED, positive, whole
 from depthlr.law.domain import carried as finite_rate
-from depthlr.law.domain import positive, whole
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
@@ -79,7 +79,7 @@ def transfer_rate(
     the other rules are in `depthlr.law.RULES`.
     """
     rate = positive(rate, "The rate")
-    whole(seed, "The seed")
+    seed = whole(seed, "The seed", most=MOST_SEED)
     rule = rule or ("law" if batches is None else "measured")
     if rule in MEASURING:
         places = [_place(place, rule) for place in (source, target)]

@@ -11,6 +11,7 @@ from depthlr.law.domain import finite, positive
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 
+MAGNITUDES = ("weight_g", "original0")  # as weight norm calls a weight's length, old and new
 # Words in the names of parameters that modules hold themselves: positions, class tokens, tables of biases.
 TOKEN_WORDS = {
     *("pos", "position", "positional", "positions", "token", "tokens"),
@@ -74,6 +75,7 @@ def _exempt(model: nn.Module) -> set[int]:
         kind = type(module).__name__
         whole = "Norm" in kind or "Embedding" in kind  # by name, so that a library's own norms count too
         for name, parameter in module.named_parameters(recurse=False):
-            if whole or parameter.dim() <= 1 or TOKEN_WORDS.intersection(name.lower().split("_")):
+            magnitude = name in MAGNITUDES and max(parameter.shape, default=1) == parameter.numel()
+            if whole or magnitude or parameter.dim() <= 1 or TOKEN_WORDS.intersection(name.lower().split("_")):
                 found.add(id(parameter))
     return found

@@ -20,7 +20,7 @@ from depthlr.energy.readout_size import strange_size
 from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import whole
+from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.html import html_table
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
@@ -116,7 +116,7 @@ def suggest_rate(
     if schedule not in SCHEDULE_NOTES:
         known = " or ".join(SCHEDULE_NOTES)
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
-    whole(seed, "The seed")
+    seed = whole(seed, "The seed", most=MOST_SEED)
     if isinstance(model, nn.Module):
         return _suggested([_measured(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
     count = whole(seeds, "The number of seeds", least=1)
