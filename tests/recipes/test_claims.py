@@ -261,3 +261,10 @@ def test_the_stars_of_a_landscape_move_to_smaller_rates_or_stay_as_depth_grows(k
     rates = [drawn[size] for size in sorted(drawn)]
     assert len(rates) == 7
     assert rates == sorted(rates, reverse=True)
+
+
+def test_one_grid_of_a_finished_sweep_was_not_timed_and_its_twins_is_named(kept) -> None:
+    finished = [s for name in kept.sweeps for s in kept.protocols(kept.sweeps[name].setting) if s.counts]
+    assert [s.setting.name for s in finished if s.facts["plain_grid_seconds"] is None] == ["imagenet-vit-pre-ln"]
+    twin = kept.sweeps["imagenet-vit"].facts["plain_grid_seconds"]
+    assert f"(the same ViT post-LN: {twin:,.0f})" in (ROOT / "docs" / "results.md").read_text("utf-8")
