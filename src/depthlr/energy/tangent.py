@@ -71,11 +71,11 @@ class _Undetached(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = dict(kwargs or {})
+        kwargs = kwargs or {}
         if args and func in DETACHING:
             return args[0].view_as(args[0])
         if isinstance(kwargs.get("out"), Tensor):  # written into, it would have no tangent, and is refused
-            return kwargs.pop("out").copy_(func(*args, **kwargs))
+            return kwargs["out"].copy_(func(*args, **{name: value for name, value in kwargs.items() if name != "out"}))
         return func(*args, **kwargs)
 
 

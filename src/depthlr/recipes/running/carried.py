@@ -71,7 +71,7 @@ def carried_rates(
         warnings.simplefilter("ignore")  # what the rules assume stands on the results page
         for rule in rules:
             carried = _carrier(rule, results.study, examples, tuned[source], source)
-            found += [(rule, size, float(f"{carried(size):.{DIGITS}g}")) for size in model.sizes if size != source]
+            found += [(rule, size, _written(carried(size))) for size in model.sizes if size != source]
     return found
 
 
@@ -116,7 +116,7 @@ def _planned(results: Results, source: int, examples: Examples, work: Place) -> 
         known = RULES[: len({rule for rule, _, _ in plan})]  # a rule that came later is worked out now
         if not plan or [(rule, size) for rule, size, _ in plan] != list(product(known, targets)):
             raise damaged(file, "does not hold a rate for every rule and target")
-        if tuned is None or any(r != float(f"{tuned:.{DIGITS}g}") for rule, _, r in plan if rule == "copy"):
+        if tuned is None or any(r != _written(tuned) for rule, _, r in plan if rule == "copy"):
             plan = []
     missing = [rule for rule in RULES if rule not in {known for known, _, _ in plan}]
     if missing:
@@ -131,7 +131,12 @@ def is_stale(table: Path, results: Results, source: int | None) -> bool:
         return False
     copied = {row["rate"] for row in read_rows(table, COLUMNS) if row["rule"] == "copy"}
     tuned = results.tuned_rates.get(source)
-    return tuned is None or copied != {float(f"{tuned:.{DIGITS}g}")}
+    return tuned is None or copied != {_written(tuned)}
+
+
+def _written(rate: float) -> float:
+    """With as many digits as a study's rates have."""
+    return float(f"{rate:.{DIGITS}g}")
 
 
 def _trained(

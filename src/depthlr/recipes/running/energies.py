@@ -22,7 +22,7 @@ ENERGIES = ("size", "depth", "seed", "mean", "readout", "loss")
 def run_energies(job: Job, until: Deadline) -> bool:
     """Measure what is left, and write the tables; True when nothing is left."""
     examples, facts = job.examples(), read_facts(job.facts)
-    kept = job.work.file("energies.csv")
+    kept = job.energies
     rows = read_rows(kept, ENERGIES) if kept.is_file() else []
     known = {row["size"] for row in rows}
     seeds = range(SEEDS[job.out.protocol])
@@ -47,8 +47,9 @@ def run_energies(job: Job, until: Deadline) -> bool:
 
 def all_measured(job: Job) -> bool:
     """Are the energies of every size kept?"""
-    kept = job.work.file("energies.csv")
-    return kept.is_file() and {row["size"] for row in read_rows(kept, ENERGIES)} == set(job.study.model.sizes)
+    if not job.energies.is_file():
+        return False
+    return {row["size"] for row in read_rows(job.energies, ENERGIES)} == set(job.study.model.sizes)
 
 
 def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:

@@ -35,6 +35,10 @@ class Job:
         return self.work.file("sqlite")
 
     @property
+    def energies(self) -> Path:
+        return self.work.file("energies.csv")
+
+    @property
     def facts(self) -> Path:
         return self.work.file("facts.json")
 

@@ -29,7 +29,7 @@ def resume_tables(job: Job) -> None:
     if not job.out.file("json").is_file():
         return
     energies = isinstance(job.setting, EnergySetting)
-    kept = job.work.file("energies.csv") if energies else job.store
+    kept = job.energies if energies else job.store
     written, rows = read_written(job.out, ENERGIES if energies else CELLS)
     there = _count(kept, energies)
     if there >= len(rows):
