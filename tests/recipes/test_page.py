@@ -259,7 +259,8 @@ def test_settings_of_different_protocols_are_said_not_to_compare() -> None:
     warned = "Not all were trained under one protocol"
     paper = {name: sweep for name, sweep in kept.sweeps.items() if sweep.protocol == "paper"}
     assert warned not in recipe_table(MAIN, Kept(paper, {}))
-    short = {name: sweep for name, sweep in kept.sweeps.items() if sweep.protocol == "short"}
+    found = [sweep for name in kept.sweeps for sweep in kept.protocols(kept.sweeps[name].setting)]
+    short = {sweep.setting.name: sweep for sweep in found if sweep.protocol == "short"}
     assert warned not in recipe_table(MAIN, Kept(short, {}))
     some = {"cifar10-cnn": paper["cifar10-cnn"], "cifar100-cnn": short["cifar100-cnn"]}
     assert warned in recipe_table(MAIN, Kept(some, {}))
