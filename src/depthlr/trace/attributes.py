@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,11 +30,18 @@ def attributes_kept(model: nn.Module) -> Iterator[None]:
     contents: Contents = {}
     for _, own in attributes:
         _remember(own.values(), contents)
-    held = [*(own.values() for _, own in attributes), *(_values(container) for container, _ in contents.values())]
-    values = [(tensor, tensor.detach().clone()) for module, _ in attributes for tensor in _written(module)]
+    groups = [*(own.values() for _, own in attributes), *(_values(copied) for _, copied in contents.values())]
+    held = [value for group in groups for value in group]
+    kinds = {type(value) for value in held}  # few; asking each value whether it is a tensor takes long
+    values = [(tensor, tensor.detach().clone()) for _, own in attributes for tensor in _written(own)]
     known = {id(tensor) for tensor, _ in values}
-    others = [(t, t._version, t.detach().clone()) for own in held for t in _writable(own) if id(t) not in known]
-    states = [_state(value) for own in held for value in own if isinstance(value, GENERATORS)]
+    tensors, generators = ({kind for kind in kinds if issubclass(kind, sought)} for sought in (Tensor, GENERATORS))
+    others = [
+        (value, value._version, value.detach().clone())
+        for value in held
+        if type(value) in tensors and id(value) not in known and _is_writable(value)
+    ]
+    states = [_state(value) for value in held if type(value) in generators]
     try:
         yield
     finally:
@@ -91,21 +98,18 @@ def _state(generator: Any) -> Callable[[], Any]:
     return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
 
 
-def _written(module: nn.Module) -> Iterator[Tensor]:
-    """Tensors that a forward pass is known to write into: buffers, an embedding's weights under `max_norm`."""
-    shortened = module._parameters.values() if getattr(module, "max_norm", None) is not None else ()
-    for tensor in (*module._buffers.values(), *shortened):
+def _written(own: Mapping[str, Any]) -> Iterator[Tensor]:
+    """Tensors of a module that running it writes into: buffers, an embedding's weights under `max_norm`."""
+    shortened = own["_parameters"].values() if own.get("max_norm") is not None else ()
+    for tensor in (*own["_buffers"].values(), *shortened):
         plain = tensor is not None and tensor.layout is torch.strided and not tensor.is_quantized
         if plain and not tensor.is_meta:
             yield tensor
 
 
-def _writable(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Other tensors, which count what is written into them: views of one number, and most others, never are."""
-    for value in values:
-        other = isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
-        if other and not (value.requires_grad or value.is_meta or value.is_inference()):
-            yield value
+def _is_writable(tensor: Tensor) -> bool:
+    """Does it count what is written into it? Views of one number, and most others, never are."""
+    return not (isinstance(tensor, nn.Parameter) or tensor.requires_grad or tensor.is_meta or tensor.is_inference())
 
 
 def _values(container: Any) -> Iterable[Any]:

@@ -8,7 +8,7 @@ taken for a residual branch.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -185,7 +185,7 @@ class Recorder(TorchFunctionMode):
         while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
-            self._join(type(module).__name__, args, output, [clean_path(n) for n, _ in module.named_parameters()])
+            self._join(type(module).__name__, args, output, (clean_path(n) for n, _ in module.named_parameters()))
             made = self._nodes([t for t in tensors_in(output) if self._flows(t)], Role.signal)
             self.graph.calls[self._stack[-1]].output = made[0] if made else None
         if len(self._stack) > 1:
@@ -206,13 +206,14 @@ class Recorder(TorchFunctionMode):
         return call
 
     def _join(
-        self, name: str, given: Any, output: Any, weights: Sequence[str], activation: Activation | None = None
+        self, name: str, given: Any, output: Any, weights: Iterable[str], activation: Activation | None = None
     ) -> None:
         """Join what a hidden kernel made to what went into it."""
         hidden = [t for t in tensors_in(output) if self._flows(t) and id(t) not in self._tags]
         sources = self._nodes(tensors_in(given), Role.signal) if hidden else ()
         if sources:
-            node = Node(name, sources, tuple(dict.fromkeys(weights)), bool(weights), self._stack[-1])
+            names = tuple(dict.fromkeys(weights))
+            node = Node(name, sources, names, bool(names), self._stack[-1])
             node.activation = activation
             self._add(node, hidden)
 
