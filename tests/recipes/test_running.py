@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -22,10 +23,12 @@ from depthlr.recipes.running.facts import Facts, read_facts
 from depthlr.recipes.running.initial_energy import initial_energies, initial_measured_rate
 from depthlr.recipes.running.jobs import job_of, run_job
 from depthlr.recipes.running.recalled import beginnings
+from depthlr.recipes.running.sweep import run_sweep
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
 from depthlr.study.environment import Environment
 from depthlr.study.results import read_results
+from depthlr.study.run import Silent
 from depthlr.training.cell import Outcome
 from depthlr.transfer.measured_change import measured_change
 
@@ -185,16 +188,30 @@ def test_the_plain_grid_may_be_timed_later(job) -> None:
 
 def test_seconds_are_a_share_of_the_device(tmp_path, monkeypatch) -> None:
     facts, file = Facts(), tmp_path / "facts.json"
-    clock = iter([10.0, 16.0, 20.0, 21.0])
+    clock = iter([10.0, 13.0, 16.0, 20.0, 21.0])
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    with facts.timing("sweep_seconds", file, at_once=3):
-        pass
+    with facts.timing("sweep_seconds", file, at_once=3) as add_time:
+        add_time()
+        assert read_facts(file).sweep_seconds == 1.0, "so far"
     with facts.timing("sweep_seconds", file):
         pass
     assert (facts.sweep_seconds, facts.at_once) == (3.0, 3)
     assert read_facts(file) == facts
     file.write_text(file.read_text().replace('"at_once": 3', '"other": 3'))
     assert read_facts(file).at_once == 1, "a file from before it was kept"
+
+
+def test_seconds_are_kept_while_a_sweep_runs(job) -> None:
+    swept, kept = job(CIFAR10_CNN), []
+
+    class Looking(Silent):
+        def finished(self, record, estimate) -> None:
+            kept.append(read_facts(swept.facts).sweep_seconds if swept.facts.is_file() else 0.0)
+
+    assert run_sweep(swept, FOREVER, lambda study: nullcontext(Looking()))
+    assert kept[0] == 0 < kept[1], "each cell's when the next one has finished"
+    assert kept == sorted(kept)
+    assert kept[-1] < read_facts(swept.facts).sweep_seconds
 
 
 def test_a_missing_data_folder_is_said_before_anything_is_written(tmp_path) -> None:

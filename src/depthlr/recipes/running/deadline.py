@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from depthlr.study.estimate import Estimate
@@ -33,15 +33,16 @@ class Deadline:
 
 
 class Timed:
-    """Progress that ends a sweep when the time is spent, and tells another of it until then."""
+    """Progress that ends a sweep when the time is spent; until then it tells another of it, and adds up the time."""
 
-    def __init__(self, deadline: Deadline, told: Progress) -> None:
-        self._deadline, self._told = deadline, told
+    def __init__(self, deadline: Deadline, told: Progress, add_time: Callable[[], None]) -> None:
+        self._deadline, self._told, self._add_time = deadline, told, add_time
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
         self._told.begins(known, damaged, estimate)
 
     def finished(self, record: Record, estimate: Estimate) -> None:
         self._told.finished(record, estimate)
+        self._add_time()
         if estimate.most:  # the last cell of all is worth its tail
             self._deadline.check()

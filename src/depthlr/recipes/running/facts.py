@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,15 +35,27 @@ class Facts:
     at_once: int = 1  # the most of all calls
 
     @contextmanager
-    def timing(self, what: Literal["sweep_seconds", "carried_seconds"], file: Path, at_once: int = 1) -> Iterator[None]:
-        """Add the time spent inside, and keep the facts, however it ends."""
+    def timing(
+        self, what: Literal["sweep_seconds", "carried_seconds"], file: Path, at_once: int = 1
+    ) -> Iterator[Callable[[], None]]:
+        """Add the time spent inside, and keep the facts, however it ends.
+
+        What it yields adds the time so far, for an end that leaves no time to: a machine's.
+        """
         self.at_once = max(self.at_once, at_once)
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            setattr(self, what, getattr(self, what) + (time.perf_counter() - start) / at_once)
+        last = time.perf_counter()
+
+        def add() -> None:
+            nonlocal last
+            now = time.perf_counter()
+            setattr(self, what, getattr(self, what) + (now - last) / at_once)
+            last = now
             self.write(file)
+
+        try:
+            yield add
+        finally:
+            add()
 
     def write(self, file: Path) -> None:
         write_text(file, json.dumps(asdict(self), indent=1) + "\n")

@@ -71,7 +71,7 @@ def _swept(
     facts.provenance = provenance(study.training.precision, examples)
     known = {} if job.longer is None else beginnings(job.longer, study, budget(study, examples).steps)
     with (
-        facts.timing("sweep_seconds", job.facts, job.at_once),
+        facts.timing("sweep_seconds", job.facts, job.at_once) as add_time,
         watch(study) as progress,
         open_engine(partial(task_at, study, examples=examples), workers=job.workers) as open_runner,
     ):
@@ -81,7 +81,7 @@ def _swept(
             job.store,
             examples=examples,
             depths=depths,
-            progress=Timed(until, progress),
+            progress=Timed(until, progress, add_time),
         )
 
 
