@@ -130,6 +130,41 @@ def test_a_spec_made_by_hand_is_checked_too():
             "T5ForConditionalGeneration",
             (2, 16, 50),
         ),
+        (  # with a vocabulary, of image tokens
+            "hf/beit?num_hidden_layers=1&hidden_size=16&intermediate_size=32&num_attention_heads=2"
+            "&image_size=32&patch_size=8&num_labels=7",
+            "BeitForImageClassification",
+            (2, 7),
+        ),
+        (  # one of two classes, with a teacher or without
+            "hf/deit?num_hidden_layers=1&hidden_size=16&intermediate_size=32&num_attention_heads=2"
+            "&image_size=32&patch_size=8&num_labels=7",
+            "DeiTForImageClassification",
+            (2, 7),
+        ),
+        (
+            "hf/resnet?embedding_size=8&hidden_sizes=8,16&depths=1,1&num_labels=7",
+            "ResNetForImageClassification",
+            (2, 7),
+        ),
+        (
+            "hf/wav2vec2?num_hidden_layers=1&hidden_size=16&intermediate_size=32&num_attention_heads=2&num_labels=7"
+            "&conv_dim=8,8&conv_stride=5,4&conv_kernel=10,8&num_conv_pos_embedding_groups=2",
+            "Wav2Vec2ForSequenceClassification",
+            (2, 7),
+        ),
+        (
+            "hf/audio-spectrogram-transformer?num_hidden_layers=1&hidden_size=16&intermediate_size=32"
+            "&num_attention_heads=2&max_length=32&num_mel_bins=32&num_labels=7",
+            "ASTForAudioClassification",
+            (2, 7),
+        ),
+        (
+            "hf/whisper?encoder_layers=1&decoder_layers=1&d_model=16&encoder_attention_heads=2&vocab_size=50"
+            "&decoder_attention_heads=2&encoder_ffn_dim=32&decoder_ffn_dim=32&max_source_positions=20&pad_token_id=0",
+            "WhisperForConditionalGeneration",
+            (2, 16, 50),
+        ),
     ],
 )
 def test_hugging_face_models_run_on_their_example(text, kind, output):
@@ -143,6 +178,19 @@ def test_hugging_face_input_can_be_given():
     assert example["input_ids"].shape == (2, 9)
     model, example = build(TINY_GPT2, input="9x16")
     assert model(**example).logits.shape == (2, 9, 50)
+    model, example = build("hf/t5?num_layers=1&d_model=16&d_ff=32&num_heads=2&d_kv=8&vocab_size=50", input="9x16")
+    assert model(**example).logits.shape == (2, 16, 50)  # a decoder's tokens stay
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_hugging_face_pairs_of_towers_are_those_of_images(name):
+    model, example = build(f"hf/{name}", meta=True)
+    assert {key: tuple(value.shape) for key, value in example.items()} == {"pixel_values": (2, 3, 224, 224)}
+
+
+def test_hugging_face_input_of_unknown_size_is_asked_for():
+    with pytest.raises(DepthlrError, match="^states of this model has no known size: give an input"):
+        build("hf/decision_transformer", meta=True)
 
 
 @pytest.mark.parametrize(

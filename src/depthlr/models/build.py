@@ -9,7 +9,7 @@ from torch import nn
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.models.example import Example, Ids, InputShape, parse_input
-from depthlr.models.hf_model import build_hf
+from depthlr.models.hf_model import build_hf, main_input_of
 from depthlr.models.python_model import build_python
 from depthlr.models.spec import ModelSpec, check_zoo, parse_spec
 from depthlr.models.timm_model import build_timm
@@ -70,11 +70,12 @@ def _build_zoo(spec: ModelSpec, shape: InputShape | None) -> tuple[nn.Module, In
 def _hf_inputs(
     model: nn.Module, inputs: Mapping[str, InputShape], shape: InputShape | None
 ) -> Mapping[str, InputShape]:
-    name = str(getattr(model, "main_input_name", "input_ids"))
+    name = main_input_of(model)
     if shape is None and not inputs:
         raise DepthlrError(f"{name} of this model has no known size: give an input, such as 3x224x224 or ids:16:1000.")
     if shape is None:
         return inputs
     if isinstance(shape, Ids):
         return dict.fromkeys([key for key in inputs if key.endswith("input_ids")] or [name], shape)
-    return {"inputs_embeds" if name == "input_ids" else name: shape}
+    decoder = {key: ids for key, ids in inputs.items() if key == "decoder_input_ids"}
+    return decoder | {"inputs_embeds" if name == "input_ids" else name: shape}

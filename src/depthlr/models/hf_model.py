@@ -17,10 +17,13 @@ HEADS = (
     "AutoModelForMaskedLM",
     "AutoModelForCausalLM",
     "AutoModelForImageClassification",
+    "AutoModelForAudioClassification",
     "AutoModelForSequenceClassification",
     "AutoModel",
 )
 SEQUENCE = 16  # long enough to see every operation
+IMAGE = 224  # of convolutional models, which take any size
+SAMPLES = 8000  # half a second of speech
 
 
 def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping[str, InputShape]]:
@@ -29,20 +32,29 @@ def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping
     config = _config(transformers, name, arguments)
     heads: tuple[str, ...] = HEADS
     if getattr(config, "is_encoder_decoder", False):
-        heads = ("AutoModelForSeq2SeqLM", *HEADS)
+        heads = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", *HEADS)
     elif getattr(config, "is_decoder", False):
         heads = ("AutoModelForCausalLM", *HEADS)
     for head in heads:
         auto = getattr(transformers, head)
         if type(config) in auto._model_mapping:
-            return _from_config(auto, config), _inputs(config)
+            model = _from_config(auto, config)
+            return model, _inputs(config, main_input_of(model))
     raise DepthlrError(
         f"transformers cannot build {name} by itself: write a callable that does, package.module:callable."
     )
 
 
+def main_input_of(model: nn.Module) -> str:
+    name = getattr(model, "main_input_name", "input_ids")
+    return name if isinstance(name, str) else str(name[0])  # OneFormer has two
+
+
 def _from_config(auto: Any, config: Any) -> nn.Module:
     try:
+        kinds = auto._model_mapping[type(config)]
+        if isinstance(kinds, tuple) and not config.architectures:  # with a teacher or without: by that name it chooses
+            config.architectures = [kinds[0].__name__]
         model: nn.Module = auto.from_config(config)
     except ModuleNotFoundError as error:  # raised for whatever goes wrong while the model's file is imported
         root: BaseException = error
@@ -79,18 +91,35 @@ def _config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
     return config
 
 
-def _inputs(config: Any) -> Mapping[str, InputShape]:
-    """input_ids where there is a vocabulary, pixel_values where there is an image size, else nothing."""
-    vocabulary = getattr(config.get_text_config(), "vocab_size", None)
-    size = getattr(config, "image_size", None)
+def _inputs(config: Any, main: str) -> Mapping[str, InputShape]:
+    """What the model's main input is, and a decoder's beside it; nothing where its size is not known."""
+    text = config.get_text_config()
+    vocabulary = getattr(text, "vocab_size", None)
+    ids: dict[str, InputShape] = {}
     if isinstance(vocabulary, int):
-        longest = getattr(config, "max_position_embeddings", None) or SEQUENCE
-        ids = Ids(min(SEQUENCE, longest) if longest > 0 else SEQUENCE, vocabulary)  # XLNet's is -1: no limit
-        return {"input_ids": ids} | ({"decoder_input_ids": ids} if getattr(config, "is_encoder_decoder", False) else {})
-    if size is not None:
+        longest = getattr(text, "max_position_embeddings", None) or SEQUENCE
+        ids["input_ids"] = Ids(min(SEQUENCE, longest) if longest > 0 else SEQUENCE, vocabulary)  # XLNet's: -1, no limit
+        if getattr(config, "is_encoder_decoder", False):
+            ids["decoder_input_ids"] = ids["input_ids"]
+    if main == "input_ids":
+        return ids
+    sizes = _signal(main, config)
+    return {} if sizes is None else {name: s for name, s in ids.items() if name != "input_ids"} | {main: Floats(sizes)}
+
+
+def _signal(main: str, config: Any) -> tuple[int, ...] | None:
+    """The sizes of images, of speech or of its spectrum."""
+    if main == "pixel_values":
+        vision = getattr(config, "vision_config", config)
+        size = getattr(vision, "image_size", None) or IMAGE
         height, width = (size, size) if isinstance(size, int) else size
-        return {"pixel_values": Floats((getattr(config, "num_channels", 3), height, width))}
-    return {}
+        return getattr(vision, "num_channels", 3), height, width
+    bins = getattr(config, "num_mel_bins", None)
+    if main == "input_values":
+        return (SAMPLES,) if bins is None else (config.max_length, bins)
+    if main == "input_features" and bins is not None:
+        return bins, 2 * config.max_source_positions  # the stem's stride is 2
+    return None
 
 
 def _transformers() -> Any:
