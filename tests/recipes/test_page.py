@@ -147,7 +147,9 @@ def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
     assert {curve.size for curve in sweep.learnt.curves} == {3, 4, 6, 8, 12, 16}
     assert sweep.fit("size") == sweep.learnt.fit("size")
     page = results_page(kept, [])
-    assert "no rate brings the loss of 24 and 30 layers 0.5 % below that of guessing" in page
+    assert (
+        "24 and 30 layers are left out of the fit; the middle seed’s least loss there is less than 0.5 % below" in page
+    )
     assert "(2.94e-2) | (2.04e-2) |" in page
     assert kept.sweeps["cifar10-cnn"].unlearnt == ()
 
@@ -309,6 +311,22 @@ def test_the_size_an_unfinished_sweep_is_at_has_no_optimum_yet(copy) -> None:
     only = replace(kept, sweeps={"cifar10-cnn": sweep})
     (row,) = [row for row in every_setting(only).splitlines() if row.startswith("| CNN, CIFAR-10 |")]
     assert "paper, unfinished | – | – |" in row
+    assert comparable(MAIN, Kept({"cifar10-cnn": sweep}, {})) == [], "nor is it drawn"
+    assert offsets(PADDING, replace(kept, sweeps={"cifar10-cnn": sweep, "cnn-zeros": sweep})) == ""
+
+
+def test_what_was_found_is_said_of_the_tables_it_stands_beside_alone(copy) -> None:
+    kept = read_kept(copy)
+    assert kept.findings == {}
+    page = results_page(kept, [])
+    assert "{{" not in page
+    assert "\n\n\n" not in page
+    for words in read_kept(ROOT / "results" / "reproduce").findings.values():
+        assert words not in page
+    (copy / "findings.md").write_text("A remark.\n<!-- first -->\nAll of it\nholds.\n\n<!-- cost -->\nLittle.\n")
+    kept = read_kept(copy)
+    assert kept.findings == {"first": "All of it\nholds.", "cost": "Little."}
+    assert "## The answer\n\nAll of it\nholds.\n\nA *slope* is" in results_page(kept, [])
 
 
 @pytest.mark.parametrize("complete", [True, False])

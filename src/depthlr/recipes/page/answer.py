@@ -33,13 +33,15 @@ def answer(kept: Kept) -> str:
         return f"None of the {len(_settings())} settings has been measured in full yet."
     parts = [
         f"**Slopes by kind of model** ({len(done)} of {len(_settings())} settings have a finished sweep, "
-        f"{sum(sweep.protocol == 'paper' for sweep in done)} with full epochs, the others with 100 steps an epoch). "
-        "Rows mix both, and hold some models at several epochs or patches: read them as ranges.",
+        f"{sum(sweep.protocol == 'paper' for sweep in done)} under `paper`, the others under `short`). Rows mix both, "
+        "and hold some models at several epochs or patches: read them as ranges.",
         families(kept),
+        headline(kept),
         f"**Verdicts**, a setting each:\n\n{verdicts(done)}",
         averages(kept),
-        f"**One change at a time**, both sides under one protocol:\n\n{found}" if (found := changes(kept)) else "",
-        headline(kept),
+        f"**One change at a time**, both sides under one protocol, ± half the 95 % interval:\n\n{found}"
+        if (found := changes(kept))
+        else "",
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -27,7 +27,7 @@ def averages(kept: Kept) -> str:
         f"**On average**, over the paper’s depth: its main slopes {_summary(_printed(main))}, ours "
         f"{_summary(_slopes(main))}, full epochs where there are; its ablations {_summary(_printed(ablation))}, ours "
         f"{_summary(_slopes(ablation))}, 100 steps, {inside} of {len(ablation)} within the {exact(ABLATED[0], 1)} to "
-        f"{exact(ABLATED[1], 1)} that are said to hold all."
+        f"{exact(ABLATED[1], 1)} that are said to hold all (GELU with He variance, the ViT with patch 16)."
     )
 
 

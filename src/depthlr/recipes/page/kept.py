@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from statistics import median_low as median
@@ -14,6 +14,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import EnergySetting
+from depthlr.recipes.page.findings import read_findings
 from depthlr.recipes.page.learning import unlearnt
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import PROTOCOLS
@@ -47,7 +48,7 @@ class Sweep:
     facts: Mapping[str, Any]
     results: Results
     carried: tuple[Carried, ...] = ()
-    unlearnt: tuple[int, ...] = ()  # sizes that do no better than guessing, so that a best rate of theirs is noise
+    unlearnt: tuple[int, ...] = ()  # sizes that hardly do better than guessing, so that a best rate of theirs is noise
 
     @property
     def counts(self) -> bool:
@@ -108,11 +109,16 @@ class Kept:
     sweeps: Mapping[str, Sweep]
     energies: Mapping[str, Energies]
     lesser: tuple[Sweep, ...] = ()  # the same settings under less full protocols, for comparisons among equals
+    findings: Mapping[str, str] = field(default_factory=dict)  # in words, by part of the page
 
     def protocols(self, setting: Setting) -> list[Sweep]:
         """A setting's sweeps, the fullest first."""
         first = self.sweeps.get(setting.name)
         return [] if first is None else [first, *(sweep for sweep in self.lesser if sweep.setting is setting)]
+
+    def complete(self, setting: Setting) -> list[Sweep]:
+        """Those of a setting that are finished."""
+        return [sweep for sweep in self.protocols(setting) if sweep.facts["complete"]]
 
 
 Read = TypeVar("Read", Sweep, Energies)
@@ -133,7 +139,7 @@ def read_kept(folder: Path) -> Kept:
             lesser += others
     if not sweeps and not energies:
         raise DepthlrError(f"{folder} holds no results of a recipe: run depthlr reproduce --out {folder} first.")
-    return Kept(sweeps, energies, tuple(lesser))
+    return Kept(sweeps, energies, tuple(lesser), read_findings(folder))
 
 
 def _evidence_first(read: list[Read]) -> list[Read]:

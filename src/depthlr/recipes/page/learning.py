@@ -1,4 +1,4 @@
-"""Which sizes of a sweep learn at all: the best rate of a model that does no better than guessing is noise."""
+"""Which sizes of a sweep learn at all: the best rate of a model that hardly does better than guessing is noise."""
 
 from __future__ import annotations
 

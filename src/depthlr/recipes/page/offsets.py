@@ -13,8 +13,8 @@ def offsets(recipe: Recipe, kept: Kept) -> str:
     baseline, *others = [setting for setting in recipe.settings if isinstance(setting, Setting)]
     lines = []
     for setting in others:
-        for sweep in kept.protocols(setting):
-            beside = next((one for one in kept.protocols(baseline) if one.protocol == sweep.protocol), None)
+        for sweep in kept.complete(setting):
+            beside = next((one for one in kept.complete(baseline) if one.protocol == sweep.protocol), None)
             if beside is not None and (ratios := rate_ratios(sweep, beside)):
                 least, most = min(ratios.values()), max(ratios.values())
                 lines.append(

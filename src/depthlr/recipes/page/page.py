@@ -8,6 +8,7 @@ from importlib.resources import files
 from depthlr.recipes import RECIPES
 from depthlr.recipes.page.answer import answer, every_setting, finished
 from depthlr.recipes.page.audio_table import audio_table
+from depthlr.recipes.page.findings import FINDINGS
 from depthlr.recipes.page.kept import Kept
 from depthlr.recipes.page.offsets import offsets
 from depthlr.recipes.page.pathsum_table import pathsum_table
@@ -21,10 +22,7 @@ from depthlr.recipes.recipe import Recipe
 from depthlr.recipes.variants import SCANS
 
 IMAGES = "images/results"  # beside the page
-LANDSCAPES = (
-    "The landscapes are the first seed’s alone, so that their stars may differ from the tuned rates above; in all "
-    "three models they move to smaller rates, or stay, as depth grows."
-)
+LANDSCAPES = "The landscapes are the first seed’s alone, so that their stars may differ from the tuned rates above."
 # What a recipe shows besides its slopes; the theory has no sweeps.
 BESIDES: dict[str, Callable[[Recipe, Kept], str]] = {
     "zero-shot": lambda recipe, kept: zero_shot_tables(kept),
@@ -47,9 +45,11 @@ def results_page(kept: Kept, pictures: Collection[str]) -> str:
         "times": time_table(kept),
         "provenance": provenance_table(kept),
     }
+    parts |= {name: kept.findings.get(name, "") for name in FINDINGS}
     page = files("depthlr.recipes.page").joinpath("results.md").read_text("utf-8")
     for name, text in parts.items():
-        page = page.replace(f"{{{{{name}}}}}", text)
+        place = f"{{{{{name}}}}}"
+        page = page.replace(place if text else f"{place}\n\n", text)
     return page
 
 

@@ -128,10 +128,10 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
 def comparable(recipe: Recipe, kept: Kept) -> list[Sweep]:
     """The sweeps to draw: another recipe's settings under this one's protocol if they have it, so that they compare."""
     settings = [setting for setting in recipe.settings if isinstance(setting, Setting) and setting.scan is None]
-    own = {s.protocol for setting in settings if home(setting) is recipe for s in kept.protocols(setting)[:1]}
+    own = {s.protocol for setting in settings if home(setting) is recipe for s in kept.complete(setting)[:1]}
     found = []
     for setting in settings:
-        sweeps = kept.protocols(setting)
+        sweeps = kept.complete(setting)
         alike = [sweep for sweep in sweeps if sweep.protocol in own and home(setting) is not recipe]
         found += (alike or sweeps)[:1]
     return [sweep for sweep in found if any(curve.optimum for curve in sweep.learnt.curves)]

@@ -75,7 +75,7 @@ def _rates(sweeps: Sequence[Sweep]) -> str:
         rows.append([f"{sweep.setting.title}, {sweep.protocol}", *texts.values()])
     bracketed = any(sweep.unlearnt for sweep in sweeps)
     summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima inside the grid"
-    summary += "; in brackets, of sizes that do no better than guessing" if bracketed else ""
+    summary += "; in brackets, of sizes that hardly do better than guessing" if bracketed else ""
     return f"<details><summary>{summary}</summary>\n\n{table(('setting', *map(str, sizes)), rows)}\n\n</details>"
 
 
@@ -106,8 +106,8 @@ def _unfinished(sweeps: Sequence[Sweep]) -> list[str]:
 def _unlearnt(sweeps: Sequence[Sweep]) -> list[str]:
     """What fits leave out, since a best rate that changes nothing is noise."""
     lines = [
-        f"- {sweep.setting.title}, {sweep.protocol}: no rate brings the loss of {_list(sweep.unlearnt)} "
-        f"{sweep.setting.vary} {100 * LEARNT:g} % below that of guessing; they are left out of the fit."
+        f"- {sweep.setting.title}, {sweep.protocol}: {_list(sweep.unlearnt)} {sweep.setting.vary} are left out of the "
+        f"fit; the middle seed’s least loss there is less than {100 * LEARNT:g} % below that of guessing."
         for sweep in sweeps
         if sweep.unlearnt
     ]

@@ -20,7 +20,7 @@ HEAD = (
     "setting",
     "as above",
     "with the paper’s own weights",
-    "with the sizes that do no better than guessing",
+    "with the sizes that hardly do better than guessing",
     f"without sizes whose seeds lie {APART:g} decades apart",
 )
 

@@ -11,9 +11,9 @@ from depthlr.recipes.page.words import table
 
 WORDS = {
     HOLDS: "contains it",
-    UNDECIDED: "contains it, but is wider than a whole power: undecided",
-    SHALLOWER: "lies above it: the rate falls more slowly",
-    STEEPER: "lies below it: the rate falls faster",
+    UNDECIDED: "undecided: contains it, but is wider than a whole power",
+    SHALLOWER: "shallower: the rate falls more slowly",
+    STEEPER: "steeper: the rate falls faster",
 }
 
 
@@ -31,8 +31,8 @@ def verdicts(sweeps: Sequence[Sweep]) -> str:
     total = [against(s.fit("depth"), LAW_EXPONENT) for s in sweeps]
     head = (
         "our 95 % interval",
-        "of the slope the paper prints, full epochs",
-        "the same, 100 steps an epoch",
+        "of the slope the paper prints, `paper`",
+        "the same, `short`",
         "of −3/2, over the paper’s depth",
         "of −3/2, over total depth",
     )

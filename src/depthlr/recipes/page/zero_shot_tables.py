@@ -43,7 +43,8 @@ def headline(kept: Kept) -> str:
     return (
         f"**Carrying a rate** (ViT, tuned at {_source(sweep)} blocks, {len(_rows(sweep))} other depths): median error "
         f"in decades {', '.join(middle)}; the paper has raw {decades(PRINTED_MEDIANS['copy'])}, law "
-        f"{decades(PRINTED_MEDIANS['law'])}. {_against_raw(sweep)}"
+        f"{decades(PRINTED_MEDIANS['law'])}. {_against_raw(sweep)} *Raw* is the copied rate, *AM-μP* compares mean "
+        "energies, *measured* is [`--rule measured`](guide.md), which compares persistent ones."
     )
 
 
