@@ -18,6 +18,7 @@ from depthlr.recipes.running.recalled import beginnings
 from depthlr.recipes.running.resumed import resume_tables
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
 from depthlr.study.results import read_results
+from depthlr.study.store import read_store
 
 SETTINGS = pytest.mark.parametrize("setting", [VIT_384_EPOCH_3, CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
 ANOTHER = {"device": "NVIDIA H200", "torch": "2.11.0", "depthlr": "0.1.0", "python": "3.12.3"}
@@ -140,5 +141,5 @@ def test_a_table_lends_no_beginnings(job) -> None:
     assert run_job(replace(job(VIT_384_EPOCH_3, "clone"), resume_tables=True), FOREVER)
     shorter = job(EPOCH_1, "clone", "out2")
     assert shorter.longer.is_file()
-    assert beginnings(shorter.longer, shorter.study, steps=2) == {}
+    assert beginnings(read_store(shorter.longer), shorter.study, 2, shorter.examples().digest) == {}
     assert run_job(shorter, FOREVER)

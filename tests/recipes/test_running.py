@@ -21,7 +21,7 @@ from depthlr.recipes.running.carried import ENERGY_SEEDS, RULES
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
 from depthlr.recipes.running.facts import Facts, read_facts
 from depthlr.recipes.running.initial_energy import initial_energies, initial_measured_rate
-from depthlr.recipes.running.jobs import job_of, run_job
+from depthlr.recipes.running.jobs import is_measured, job_of, run_job
 from depthlr.recipes.running.recalled import beginnings
 from depthlr.recipes.running.sweep import run_sweep
 from depthlr.recipes.width_epochs import WIDTH_EPOCHS
@@ -29,6 +29,7 @@ from depthlr.recipes.zero_shot import VIT_384_EPOCH_3
 from depthlr.study.environment import Environment
 from depthlr.study.results import read_results
 from depthlr.study.run import Silent
+from depthlr.study.store import open_store, read_store
 from depthlr.training.cell import Outcome
 from depthlr.transfer.measured_change import measured_change
 
@@ -107,8 +108,12 @@ def test_the_first_epochs_of_a_longer_sweep_are_the_shorter_one(job) -> None:
     """Recalled cells have the losses that training them anew gives."""
     assert run_job(job(VIT_384_EPOCH_3), FOREVER)
     recalled, alone = job(EPOCH_1), job(EPOCH_1, "alone", "out2")
-    known = beginnings(recalled.longer, recalled.study, steps=2)
+    known = beginnings(read_store(recalled.longer), recalled.study, 2, recalled.examples().digest)
+    moved = Environment("another device", "2.0", "0.1", "3.12")
+    with open_store(recalled.longer, job(VIT_384_EPOCH_3).study) as store:
+        store.ran_on(moved)
     assert run_job(recalled, FOREVER)
+    assert moved in read_results(recalled.store).environments, "what trained the longer one trained these"
     assert run_job(alone, FOREVER)
     assert table(recalled) == table(alone)
     both = [record for record in read_results(recalled.store).records if record.cell in known]
@@ -118,13 +123,43 @@ def test_the_first_epochs_of_a_longer_sweep_are_the_shorter_one(job) -> None:
 
 def test_nothing_is_recalled_of_another_study(job) -> None:
     assert run_job(job(CIFAR10_CNN), FOREVER)
-    store = job(CIFAR10_CNN).store
+    content, digest = read_store(job(CIFAR10_CNN).store), job(CIFAR10_CNN).examples().digest
     study = CIFAR10_CNN.study("smoke")
-    assert beginnings(store, study, steps=2)
+    assert beginnings(content, study, 2, digest)
+    assert beginnings(content, study, 2, "that of other data") == {}
     other = replace(study, training=replace(study.training, optimizer="adam"))
-    assert beginnings(store, other, steps=2) == {}
+    assert beginnings(content, other, 2, digest) == {}
     longer = replace(study, training=replace(study.training, epochs=2))
-    assert beginnings(store, longer, steps=4) == {}, "a sweep cannot be longer than it was"
+    assert beginnings(content, longer, 4, digest) == {}, "a sweep cannot be longer than it was"
+
+
+def test_energies_of_another_study_are_refused(job) -> None:
+    done = job(RESNET_ENERGY)
+    assert run_job(done, FOREVER)
+    before = done.out.file("csv").read_bytes()
+    wider = replace(done.study, model=replace(done.study.model, spec="resnet?width=16"))
+    with pytest.raises(DepthlrError, match="is of another study or of other data: delete it"):
+        run_job(replace(done, study=wider), FOREVER)
+    assert done.out.file("csv").read_bytes() == before
+    assert run_job(done, FOREVER)
+
+
+def test_a_setting_is_not_finished_before_its_carried_rates_are_trained(job) -> None:
+    swept = job(VIT_384_EPOCH_3)
+    assert run_job(replace(swept, source=None), FOREVER)
+    assert not is_measured(swept)
+    assert run_job(swept, FOREVER)
+    assert is_measured(swept)
+    assert run_job(replace(swept, at_once=4), FOREVER)
+    assert facts(swept)["at_once"] == 1, "nothing was trained, so nothing shared the device"
+
+
+def test_a_file_in_the_place_of_a_folder_is_a_sentence(job) -> None:
+    blocked = job(CIFAR10_CNN)
+    blocked.store.parent.parent.mkdir(parents=True)
+    blocked.store.parent.write_text("")
+    with pytest.raises(DepthlrError, match="cannot be made"):
+        run_job(blocked, FOREVER)
 
 
 def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
@@ -188,13 +223,13 @@ def test_the_plain_grid_may_be_timed_later(job) -> None:
 
 def test_seconds_are_a_share_of_the_device(tmp_path, monkeypatch) -> None:
     facts, file = Facts(), tmp_path / "facts.json"
-    clock = iter([10.0, 13.0, 16.0, 20.0, 21.0])
+    clock = iter([10.0, 13.0, 16.0, 20.0, 21.0, 21.0])
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    with facts.timing("sweep_seconds", file, at_once=3) as add_time:
-        add_time()
+    with facts.timing("sweep_seconds", file, at_once=3) as done:
+        done()
         assert read_facts(file).sweep_seconds == 1.0, "so far"
-    with facts.timing("sweep_seconds", file):
-        pass
+    with facts.timing("sweep_seconds", file) as done:
+        done()
     assert (facts.sweep_seconds, facts.at_once) == (3.0, 3)
     assert read_facts(file) == facts
     file.write_text(file.read_text().replace('"at_once": 3', '"other": 3'))

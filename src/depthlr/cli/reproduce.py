@@ -21,14 +21,20 @@ from depthlr.recipes.energy_setting import EnergySetting
 from depthlr.recipes.page.kept import read_energies, read_sweep
 from depthlr.recipes.page.words import NOTHING, slope
 from depthlr.recipes.page.write import write_page
-from depthlr.recipes.protocol import PROTOCOLS
+from depthlr.recipes.protocol import PROTOCOLS, protocol_named
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.job import Job
-from depthlr.recipes.running.jobs import chosen, is_swept, job_of, run_job
+from depthlr.recipes.running.jobs import chosen, is_measured, job_of, run_job
+from depthlr.study import check
 from depthlr.training.device import chosen_device
+from depthlr.training.task import PRECISIONS
+
+PAGE = Path("docs/results.md")
+OF_RUNS = ("protocol", "seconds", "precision", "at_once", "resume_tables")
 
 
 def reproduce(
+    context: typer.Context,
     recipe: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(RECIPES)} [all]")] = None,
     only: Annotated[list[str] | None, typer.Option(help="of these recipes, this setting alone (repeat)")] = None,
     protocol: Annotated[str, typer.Option(help=", ".join(PROTOCOLS))] = "paper",
@@ -48,20 +54,29 @@ def reproduce(
     source: Annotated[
         Path | None, typer.Option("--from", help="run nothing: write the page and pictures from these tables")
     ] = None,
-    page: Annotated[Path, typer.Option(help="with --from: the page to write")] = Path("docs/results.md"),
+    page: Annotated[
+        Path | None, typer.Option(help="with --from: the page to write [default: docs/results.md]", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Reproduce the paper's tables and figures; run again, it resumes."""
     if source is not None:
         if recipe or only:
             raise DepthlrError("--from writes one page of all recipes: leave the recipes out.")
-        if resume_tables:
-            raise DepthlrError("--from runs nothing that could go on: leave out --resume-tables.")
+        given = [name for name in OF_RUNS if _is_given(context, name)]
+        if given:
+            raise DepthlrError(f"--from runs nothing: leave out --{given[0].replace('_', '-')}.")
+        page = page or PAGE
         written = write_page(source, page)
         if json:
             print_json([str(path) for path in written])
         print_note(f"wrote {page} and {len(written) - 1} pictures")
         return
+    if page is not None:
+        raise DepthlrError("--page is written from tables: name their folder with --from.")
+    protocol_named(protocol)
+    if precision is not None:
+        check.one_of("--precision", precision, PRECISIONS)
     until = Deadline.after(seconds)
     used = precision or ("bf16" if chosen_device() == "cuda" else "fp32")
     place = data_folder() if data is None else data.expanduser()
@@ -70,6 +85,12 @@ def reproduce(
     outcomes = _run(jobs, until, work)
     _print(outcomes, json)
     _raise_failures(outcomes)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """By name, since typer has the enumeration of a click of its own."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 @dataclass(frozen=True)
@@ -92,7 +113,7 @@ def _run(jobs: Sequence[Job], until: Deadline, work: Path) -> list[Outcome]:
     spent = False
     for job in jobs:
         try:
-            left = spent and not is_swept(job)
+            left = spent and not is_measured(job)
             if not spent:
                 print_note(f"{job.out.recipe} {job.setting.name}, {job.out.protocol}")
                 spent = left = not run_job(job, until, SweepProgress)

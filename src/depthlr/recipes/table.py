@@ -37,6 +37,13 @@ def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     return found
 
 
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DepthlrError(f"{path} cannot be made ({error}): name a folder you can write to.") from error
+
+
 def write_text(path: Path, text: str) -> None:
     try:
         with replace_file(path) as file:

@@ -41,7 +41,13 @@ COLUMNS = ("rule", "size", "depth", "seed", "rate", "loss", "diverged", "seconds
 
 
 def train_carried(
-    results: Results, source: int, examples: Examples, work: Place, deadline: Deadline, workers: int | None = None
+    results: Results,
+    source: int,
+    examples: Examples,
+    work: Place,
+    deadline: Deadline,
+    done: Callable[[], None],
+    workers: int | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of COLUMNS, one a rule, target and seed; cells that an earlier call trained are not trained again."""
     study, depths = results.study, results.depths or {}
@@ -55,6 +61,7 @@ def train_carried(
             for kept in cells:
                 store.put(kept)
                 known[kept.cell] = kept
+                done()
                 deadline.check()
     return [_row(rule, depths.get(cell.size), known[cell]) for rule, cell in wanted]
 
@@ -123,6 +130,13 @@ def _planned(results: Results, source: int, examples: Examples, work: Place) -> 
         plan += carried_rates(results, source, examples, missing)
         write_table(file, PLAN, [dict(zip(PLAN, row, strict=True)) for row in plan])
     return plan
+
+
+def has_carried(table: Path, results: Results, source: int) -> bool:
+    """Does a table hold the tuned rate's losses by every rule?"""
+    if not table.is_file() or is_stale(table, results, source):
+        return False
+    return {row["rule"] for row in read_rows(table, COLUMNS)} == set(RULES)
 
 
 def is_stale(table: Path, results: Results, source: int | None) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from depthlr.errors import DepthlrError
 from depthlr.study.estimate import Estimate
 from depthlr.study.record import Record
 from depthlr.study.run import Progress
@@ -25,7 +26,11 @@ class Deadline:
 
     @staticmethod
     def after(seconds: float | None) -> Deadline:
-        return Deadline() if seconds is None else Deadline(time.perf_counter() + seconds)
+        if seconds is None:
+            return Deadline()
+        if not seconds >= 0:  # nor is nan
+            raise DepthlrError(f"{seconds:g} seconds are no time to work in: give 0 or more.")
+        return Deadline(time.perf_counter() + seconds)
 
     def check(self) -> None:
         if time.perf_counter() >= self.moment:
@@ -33,16 +38,16 @@ class Deadline:
 
 
 class Timed:
-    """Progress that ends a sweep when the time is spent; until then it tells another of it, and adds up the time."""
+    """Progress that ends a sweep when the time is spent; until then it tells another of it, and says what is done."""
 
-    def __init__(self, deadline: Deadline, told: Progress, add_time: Callable[[], None]) -> None:
-        self._deadline, self._told, self._add_time = deadline, told, add_time
+    def __init__(self, deadline: Deadline, told: Progress, done: Callable[[], None] = lambda: None) -> None:
+        self._deadline, self._told, self._done = deadline, told, done
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
         self._told.begins(known, damaged, estimate)
 
     def finished(self, record: Record, estimate: Estimate) -> None:
         self._told.finished(record, estimate)
-        self._add_time()
+        self._done()
         if estimate.most:  # the last cell of all is worth its tail
             self._deadline.check()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from depthlr.data.examples import Examples
 from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.errors import DepthlrError
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import SEEDS
 from depthlr.recipes.running.deadline import Deadline, OutOfTime
@@ -28,14 +30,18 @@ def run_energies(job: Job, until: Deadline) -> bool:
     seeds = range(SEEDS[job.out.protocol])
     if [row["seed"] for row in rows] != [*seeds] * len(known):  # sizes are kept whole
         raise damaged(kept, f"lacks some of the {len(seeds)} seeds of a size")
+    if rows:
+        _check_same(job, facts, examples)
     missing = [size for size in job.study.model.sizes if size not in known]
     if missing:
+        facts.study = job.study.digest
         facts.provenance = provenance("fp32", examples)
     try:
         for size in missing:
             until.check()
-            with facts.timing("sweep_seconds", job.facts, job.at_once):
+            with facts.timing("sweep_seconds", job.facts, job.at_once) as done:
                 rows += _rows(size, initial_energies(job.study, size, examples, seeds, chosen_device()))
+                done()
             write_table(kept, ENERGIES, rows)
     except OutOfTime:
         return False
@@ -43,6 +49,13 @@ def run_energies(job: Job, until: Deadline) -> bool:
         if rows:
             _write(job, rows, facts)
     return True
+
+
+def _check_same(job: Job, facts: Facts, examples: Examples) -> None:
+    """Energies of another study, or of other data, are not these."""
+    data = facts.provenance.get("data", {}).get("digest", examples.digest)
+    if facts.study not in (None, job.study.digest) or data != examples.digest:
+        raise DepthlrError(f"{job.energies} is of another study or of other data: delete it to measure anew.")
 
 
 def all_measured(job: Job) -> bool:

@@ -26,6 +26,7 @@ class Facts:
     `plain_cell_seconds` are sampled, by size; `plain_grid_seconds` is what a table said whose samples are gone.
     """
 
+    study: str | None = None  # its digest, where no store tells; of older files not known
     provenance: dict[str, Any] = field(default_factory=dict)
     sweep_seconds: float = 0.0
     carried_seconds: float = 0.0
@@ -40,9 +41,8 @@ class Facts:
     ) -> Iterator[Callable[[], None]]:
         """Add the time spent inside, and keep the facts, however it ends.
 
-        What it yields adds the time so far, for an end that leaves no time to: a machine's.
+        What it yields is to be called when a piece of work is done: the time so far is kept even if the machine goes.
         """
-        self.at_once = max(self.at_once, at_once)
         last = time.perf_counter()
 
         def add() -> None:
@@ -52,8 +52,12 @@ class Facts:
             last = now
             self.write(file)
 
+        def done() -> None:
+            self.at_once = max(self.at_once, at_once)  # where nothing was left to do, nothing shared the device
+            add()
+
         try:
-            yield add
+            yield done
         finally:
             add()
 
@@ -98,6 +102,7 @@ def _by_size(name: str, value: Any) -> dict[int, float]:
 
 
 KEPT: Shape = {
+    "study": or_else(None, check.text),
     "provenance": _provenance,
     "sweep_seconds": check.number,
     "carried_seconds": check.number,

@@ -12,6 +12,7 @@ from depthlr.recipes.energy_setting import EnergySetting
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import SMOKE_SIZES, protocol_named
 from depthlr.recipes.recipe import AnySetting, Recipe
+from depthlr.recipes.running.carried import has_carried
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.energies import all_measured, run_energies
 from depthlr.recipes.running.job import Job
@@ -57,11 +58,15 @@ def run_job(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     return run_energies(job, until) if isinstance(job.setting, EnergySetting) else run_sweep(job, until, watch)
 
 
-def is_swept(job: Job) -> bool:
-    """Does the work of a job hold all that is to be measured, whatever its tables say?"""
+def is_measured(job: Job) -> bool:
+    """Is all that was to be measured? A plain grid may still have to be timed."""
     if isinstance(job.setting, EnergySetting):
         return all_measured(job)
-    return job.store.is_file() and read_results(job.store).complete
+    if not job.store.is_file():
+        return False
+    results = read_results(job.store)
+    carried = job.source is None or has_carried(job.out.file("carried.csv"), results, job.source)
+    return results.complete and carried
 
 
 def _check(kind: str, name: str, known: Iterable[str]) -> None:

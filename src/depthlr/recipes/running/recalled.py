@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from depthlr.study.description import Study
 from depthlr.study.record import Record
 from depthlr.study.run import OpenRunner
-from depthlr.study.store import read_store
+from depthlr.study.store import Content
 from depthlr.training.cell import Cell, Outcome, Runner, has_diverged
 
 
-def beginnings(longer: Path, study: Study, steps: int) -> dict[Cell, Outcome]:
-    """The first `steps` of every cell of a stored sweep that is this study but for its epochs; none of any other."""
-    if not longer.is_file():
-        return {}
-    content = read_store(longer)
-    theirs = content.study.training
+def beginnings(longer: Content, study: Study, steps: int, data_digest: str) -> dict[Cell, Outcome]:
+    """The first `steps` of every cell of a sweep that is this study on these data but for its epochs; else none."""
+    theirs = longer.study.training
     same = replace(theirs, epochs=study.training.epochs, steps=study.training.steps, metric=study.training.metric)
-    if replace(content.study, training=same).digest != study.digest or (theirs.epochs or 0) < (same.epochs or 0):
+    if replace(longer.study, training=same).digest != study.digest or (theirs.epochs or 0) < (same.epochs or 0):
+        return {}
+    if longer.data_digest != data_digest:
         return {}
     # One that came from a table has no loss of every step.
-    return {cell: _beginning(record, steps) for cell, record in content.records.items() if record.losses}
+    return {cell: _beginning(record, steps) for cell, record in longer.records.items() if record.losses}
 
 
 def recalling(open_runner: OpenRunner, known: Mapping[Cell, Outcome]) -> OpenRunner:
@@ -55,5 +53,5 @@ class _Recalling:
 def _beginning(record: Record, steps: int) -> Outcome:
     """A run that stopped within these steps had diverged by then; one that diverged later had not."""
     losses = np.frombuffer(record.losses, "<f4").astype(np.float32)[:steps]
-    diverged = len(losses) < steps or not bool(np.isfinite(losses).all()) or has_diverged(losses)
+    diverged = len(losses) < steps or has_diverged(losses)
     return Outcome(losses, 0.0, diverged)

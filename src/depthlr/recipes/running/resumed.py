@@ -16,7 +16,7 @@ from depthlr.recipes.running.facts import Facts
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.provenance import PROVENANCE
 from depthlr.recipes.running.written import CELLS, read_written, record_of
-from depthlr.recipes.table import write_table
+from depthlr.recipes.table import make_folder, write_table
 from depthlr.study.description import difference
 from depthlr.study.results import read_results
 from depthlr.study.store import open_store
@@ -42,7 +42,7 @@ def resume_tables(job: Job) -> None:
     _check_same(job, written)
     carried = job.out.file("carried.csv")
     carried_rows = read_rows(carried, CARRIED) if carried.is_file() and not energies else []
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(kept.parent)
     _facts(written).write(job.facts)
     if carried_rows:
         plan = {tuple(row[column] for column in PLAN): row for row in carried_rows}  # one a seed in the table
@@ -73,6 +73,7 @@ def _check_same(job: Job, written: Mapping[str, Any]) -> None:
 
 def _facts(written: Mapping[str, Any]) -> Facts:
     return Facts(
+        study=written["study"].digest,
         provenance={name: written[name] for name in PROVENANCE},
         sweep_seconds=written["sweep_seconds"],
         carried_seconds=written["carried_seconds"] or 0.0,

@@ -18,13 +18,14 @@ from depthlr.recipes.running.plain_grid import SAMPLED, plain_cell_seconds, plai
 from depthlr.recipes.running.provenance import provenance
 from depthlr.recipes.running.recalled import beginnings, recalling
 from depthlr.recipes.running.written import CELLS
-from depthlr.recipes.table import write_table, write_text
+from depthlr.recipes.table import make_folder, write_table, write_text
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
 from depthlr.study.results import Results, read_results
 from depthlr.study.run import Progress, Silent, sweep
-from depthlr.study.store import open_store
+from depthlr.study.store import open_store, read_store
 from depthlr.study.task import budget, task_at
+from depthlr.training.cell import Cell, Outcome
 from depthlr.training.device import chosen_device
 from depthlr.training.engine import open_engine
 
@@ -38,7 +39,7 @@ def unwatched(study: Study) -> AbstractContextManager[Progress]:
 def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     """Go on with a job, and write its tables, finished or not; True when nothing of it is left to do."""
     examples = job.examples()
-    job.store.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(job.store.parent)
     facts = read_facts(job.facts)
     depths = depths_of(job.study, examples.input)
     with open_store(job.store, job.study, data_digest=examples.digest, depths=depths):
@@ -47,8 +48,8 @@ def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
     try:
         results = _swept(job, examples, depths, facts, until, watch)
         if job.source is not None:
-            with facts.timing("carried_seconds", job.facts, job.at_once):
-                carried = train_carried(results, job.source, examples, job.work, until, job.workers)
+            with facts.timing("carried_seconds", job.facts, job.at_once) as done:
+                carried = train_carried(results, job.source, examples, job.work, until, done, job.workers)
         if job.at_once == 1 and job.study.search.kind != "grid":  # which replaces no grid
             _time_plain_loop(job, examples, facts, until)
     except OutOfTime:
@@ -69,9 +70,16 @@ def _swept(
         return before
     until.check()
     facts.provenance = provenance(study.training.precision, examples)
-    known = {} if job.longer is None else beginnings(job.longer, study, budget(study, examples).steps)
+    known: Mapping[Cell, Outcome] = {}
+    if job.longer is not None and job.longer.is_file():
+        longer = read_store(job.longer)
+        known = beginnings(longer, study, budget(study, examples).steps, examples.digest)
+        if known:
+            with open_store(job.store, study) as store:
+                for environment in longer.environments:
+                    store.ran_on(environment)
     with (
-        facts.timing("sweep_seconds", job.facts, job.at_once) as add_time,
+        facts.timing("sweep_seconds", job.facts, job.at_once) as done,
         watch(study) as progress,
         open_engine(partial(task_at, study, examples=examples), workers=job.workers) as open_runner,
     ):
@@ -81,7 +89,7 @@ def _swept(
             job.store,
             examples=examples,
             depths=depths,
-            progress=Timed(until, progress, add_time),
+            progress=Timed(until, progress, done),
         )
 
 
