@@ -26,10 +26,11 @@ from depthlr.training import (
     try_step,
 )
 from depthlr.training.captured_optimizer import CapturedMuon
+from depthlr.training.cell import has_diverged
 from depthlr.training.engine import open_engine
 from depthlr.training.schedule import multipliers
 from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
-from depthlr.training.task import OPTIMIZERS, Task, draws_at_random
+from depthlr.training.task import OPTIMIZERS, Task
 from depthlr.training.workers import _train
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
@@ -181,12 +182,19 @@ def test_a_model_that_fails_on_a_batch_is_a_sentence() -> None:
         try_step(task)
 
 
-def test_a_gpu_without_memory_is_left_to_whoever_can_take_less() -> None:
-    def full(output, target):
-        raise torch.cuda.OutOfMemoryError("full")
+def full(output, target):
+    raise torch.cuda.OutOfMemoryError("full")
 
+
+@pytest.mark.parametrize("runs", [lambda task: list(SerialRunner(task).train(CELLS)), try_step])
+def test_a_gpu_without_memory_is_a_sentence(runs) -> None:
+    with pytest.raises(DepthlrError, match=r"does not fit on the GPU .*: take a smaller batch or model\.$"):
+        runs(replace(tiny_task(2), loss_fn=full))
+
+
+def test_a_captured_step_without_memory_is_left_to_whoever_can_take_fewer_lanes() -> None:
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        try_step(replace(tiny_task(2), loss_fn=full))
+        stepped(replace(tiny_task(2), loss_fn=full), CELLS[0])
 
 
 def test_a_sentence_crosses_from_worker_processes() -> None:
@@ -212,6 +220,22 @@ def test_a_run_that_diverges_stops_early_and_says_so() -> None:
     assert len(outcome.losses) < 60
     ((_, after),) = SerialRunner(task).train([Cell(2, 0, 0.05)])
     assert not after.diverged
+
+
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [[INFINITE, INFINITE], [1.0, INFINITE], [1.0, -INFINITE, 1.0], [float("nan"), 1.0], [INFINITE, 1.0], [1.0, 1001.0]],
+)
+def test_a_loss_that_is_not_finite_or_a_thousandfold_has_diverged(losses: list[float]) -> None:
+    assert has_diverged(np.array(losses, dtype=np.float32))
+
+
+@pytest.mark.parametrize("losses", [[1.0, 999.0], [0.1, 999.0], [5.0, 4999.0], [-1.0, -3e38], [3e38, 2e38]])
+def test_a_finite_loss_below_a_thousandfold_has_not_diverged(losses: list[float]) -> None:
+    assert not has_diverged(np.array(losses, dtype=np.float32))
 
 
 def test_a_runner_forgets_one_cell_before_the_next() -> None:
@@ -259,16 +283,20 @@ def test_what_repeats_is_compiled() -> None:
     assert [layer._compiled_call_impl is not None for layer in model.layers] == [False, True, True]
 
 
-def test_randomness_is_recognised() -> None:
-    assert draws_at_random(tiny_task(1, PATTERNS["resnet + dropout"]).build())
-    assert draws_at_random(tiny_task(3, "vit?width=8&heads=2&patch=4&drop_path=0.2&blocks={}").build())
-    assert not draws_at_random(tiny_task(1, PATTERNS["vit"]).build())
-
-
 @pytest.mark.parametrize("bad", [{"optimizer": "lion"}, {"schedule": "linear"}, {"precision": "fp8"}, {"steps": 0}])
 def test_bad_settings_are_refused(bad: dict) -> None:
     with pytest.raises(DepthlrError):
         Training(**{"steps": 10, **bad})
+
+
+def test_a_model_that_its_owner_compiled_in_part_is_loaded_by_its_own_names() -> None:
+    task = replace(
+        tiny_task(2),
+        build=lambda: nn.Sequential(nn.Flatten(), torch.compile(nn.Linear(64, 10, bias=False), backend="eager")),
+        initialise=lambda model, seed: nn.init.eye_(model[1].weight),
+    )
+    ((_, outcome),) = SerialRunner(task).train(CELLS[:1])
+    np.testing.assert_allclose(stepped(task, CELLS[0]), outcome.losses, rtol=2e-4)
 
 
 def test_a_model_that_cannot_be_copied_is_built_anew() -> None:

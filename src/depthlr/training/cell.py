@@ -32,8 +32,8 @@ BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is b
 
 
 def has_diverged(losses: NDArray[np.float32]) -> bool:
-    """Did the loss stop being finite, or grow beyond hope?"""
-    return not bool((losses <= BLOW_UP * max(1.0, float(losses[0]))).all())
+    """Is a loss not finite, or did it grow beyond hope?"""
+    return not bool((np.isfinite(losses) & (losses <= BLOW_UP * max(1.0, float(losses[0])))).all())
 
 
 class Runner(Protocol):

@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from depthlr.training.cell import BLOW_UP, Cell, Outcome, has_diverged
+from depthlr.training.memory import memory_told
 from depthlr.training.precision import products_in
 from depthlr.training.stepper import Stepper, initial_state
-from depthlr.training.task import Task, draws_at_random
+from depthlr.training.task import Task
 
 LOOKS = 16  # how often a run is looked at for divergence
 MOST_LANES = 16
-WARM_UP, TIMED = 2, 8  # steps of every lane, to see whether another one pays
+WARM_UP, TIMED = 2, 8  # steps of every lane, or all it has, to see whether another one pays
 PAYS = 0.97  # another doubling of lanes must take at most this share of the time a step a cell
 
 
@@ -30,6 +31,7 @@ class _Lane:
     graph: torch.cuda.CUDAGraph
     stream: torch.cuda.Stream
     alive: Tensor  # pinned: had it not diverged at the last look
+    draws: bool  # random numbers, at every step
     cell: Cell | None = None
     done: int = 0  # steps queued, or all of them once it has diverged
     ran: int = 0  # steps queued
@@ -38,20 +40,12 @@ class _Lane:
 
 
 class GraphRunner:
-    """Trains cells of one task on one CUDA device. `lanes=None` finds out how many, up to `most`, run best at once."""
+    """Trains cells of one task on one CUDA device: as many at once, up to `most`, as run best."""
 
-    def __init__(
-        self,
-        task: Task,
-        device: torch.device | str = "cuda",
-        *,
-        lanes: int | None = None,
-        most: int = MOST_LANES,
-        compiled: bool = True,
-    ) -> None:
+    @memory_told()
+    def __init__(self, task: Task, device: torch.device | str = "cuda", *, most: int = MOST_LANES) -> None:
         self._task = task
         self._device = torch.device(device)
-        self._compiled = compiled
         self._examples = task.examples.to(self._device)
         self._host = task.build()  # what lanes copy, and where initialisations are drawn
         self._states: dict[int, dict[str, Tensor]] = {}
@@ -62,8 +56,7 @@ class GraphRunner:
         with products_in(task.training.precision):
             self._lanes = [self._open_lane()]
             # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own.
-            alone = draws_at_random(self._lanes[0].stepper.model)
-            self._add_lanes(1 if alone else lanes or most, fixed=lanes is not None)
+            self._add_lanes(1 if self._lanes[0].draws else most)
 
     @property
     def lanes(self) -> int:
@@ -91,21 +84,21 @@ class GraphRunner:
 
     # -- lanes ---------------------------------------------------------------------------------------------------
     def _open_lane(self) -> _Lane:
-        stepper = Stepper(self._task, self._host, self._examples, self._device, compiled=self._compiled)
+        stepper = Stepper(self._task, self._host, self._examples, self._device, compiled=True)
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
-            self._load(stepper, Cell(0, 0, 0.0))
             for _ in range(3):  # compiles, picks algorithms, allocates moments
-                stepper()
+                self._load(stepper, Cell(0, 0, 0.0))  # anew, for a run may have one step only
+                draws = stepper.draws_at_random()  # the last one tells: to compile may be to draw
         torch.cuda.synchronize(self._device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
             stepper()
-        return _Lane(stepper, graph, stream, torch.ones((), dtype=torch.bool, pin_memory=True))
+        return _Lane(stepper, graph, stream, torch.ones((), dtype=torch.bool, pin_memory=True), draws)
 
-    def _add_lanes(self, most: int, *, fixed: bool) -> None:
-        best = self._seconds_a_step() if not fixed and most > 1 else 0.0
+    def _add_lanes(self, most: int) -> None:
+        best = self._seconds_a_step() if most > 1 else 0.0
         while len(self._lanes) < most:
             before = len(self._lanes)
             try:
@@ -115,24 +108,23 @@ class GraphRunner:
                 del self._lanes[before:]
                 torch.cuda.empty_cache()
                 return
-            if not fixed:
-                seconds = self._seconds_a_step()
-                if seconds > PAYS * best:
-                    if seconds > best:
-                        del self._lanes[before:]
-                        torch.cuda.empty_cache()
-                    return
-                best = seconds
+            seconds = self._seconds_a_step()
+            if seconds > PAYS * best:
+                if seconds > best:
+                    del self._lanes[before:]
+                    torch.cuda.empty_cache()
+                return
+            best = seconds
 
     def _seconds_a_step(self) -> float:
         """Time of one step of one cell with all lanes running."""
-        for lane in self._lanes:
-            with torch.cuda.stream(lane.stream):
-                self._load(lane.stepper, Cell(0, 0, 0.0))
-        for steps in (WARM_UP, TIMED):  # a cell's losses have room for no more steps than it has
+        for steps in (WARM_UP, TIMED):
+            for lane in self._lanes:
+                with torch.cuda.stream(lane.stream):
+                    self._load(lane.stepper, Cell(0, 0, 0.0))
             torch.cuda.synchronize(self._device)
             start = time.perf_counter()
-            steps = min(steps, self._task.training.steps // 2) or 1
+            steps = min(steps, self._task.training.steps)  # a cell's losses have room for no more
             for _ in range(steps):
                 for lane in self._lanes:
                     with torch.cuda.stream(lane.stream):
@@ -148,6 +140,7 @@ class GraphRunner:
             self._orders[cell.seed] = self._task.order(cell.seed).to(self._device)
         stepper.load(self._states[cell.seed], self._orders[cell.seed], cell.rate)
 
+    @memory_told()
     def _begin(self, lane: _Lane, cell: Cell) -> None:
         lane.cell, lane.done, lane.ran, lane.started = cell, 0, 0, time.perf_counter()
         lane.looked = None
@@ -171,7 +164,8 @@ class GraphRunner:
                 if not bool(lane.alive):
                     lane.done = steps
             losses = lane.stepper.losses
-            lane.alive.copy_((losses <= BLOW_UP * losses[0].clamp(min=1.0)).all(), non_blocking=True)
+            sound = losses.isfinite() & (losses <= BLOW_UP * losses[0].clamp(min=1.0))  # as `has_diverged`
+            lane.alive.copy_(sound.all(), non_blocking=True)
             lane.looked = torch.cuda.Event()  # type: ignore[no-untyped-call]
             lane.looked.record(lane.stream)
 

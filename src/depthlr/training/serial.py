@@ -16,6 +16,7 @@ from depthlr.trace.attributes import attributes_kept
 from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.loss import loss_on, told
+from depthlr.training.memory import memory_told
 from depthlr.training.optimizer import make_optimizers
 from depthlr.training.precision import autocast, products_in
 from depthlr.training.schedule import multipliers
@@ -27,6 +28,7 @@ LOOKS = 16  # how often a run is looked at for divergence
 class SerialRunner:
     """Trains cells of one task on one device."""
 
+    @memory_told()
     def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
         self._task = task
         self._device = torch.device(device)
@@ -43,6 +45,7 @@ class SerialRunner:
     def close(self) -> None:
         del self._model, self._examples
 
+    @memory_told()
     def _one(self, cell: Cell) -> Outcome:
         start = time.perf_counter()
         task, training = self._task, self._task.training

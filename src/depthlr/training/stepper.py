@@ -49,7 +49,7 @@ class Stepper:
         """Begin a run: this initialisation, these batches, this rate. Asynchronous on a GPU."""
         with torch.no_grad():
             for name, tensor in (*self.model.named_parameters(), *self.model.named_buffers()):
-                tensor.copy_(state[_plain_name(name)])
+                tensor.copy_(state[name])
         forget(self._optimizers)
         self._order.copy_(order)
         self._base.fill_(rate)
@@ -73,6 +73,16 @@ class Stepper:
             optimizer.step()
         self.losses.index_copy_(0, self._step, loss.detach().float().view(1))
         self._step.add_(1)
+
+    def draws_at_random(self) -> bool:
+        """Take one step: does it draw random numbers (dropout, stochastic depth)?"""
+        before = self._random_state()
+        self()
+        return not torch.equal(before, self._random_state())
+
+    def _random_state(self) -> Tensor:
+        """Of the generator from which models on the device draw; it lies on the host."""
+        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
 
 
 def another(task: Task, model: nn.Module) -> nn.Module:
@@ -100,7 +110,3 @@ def compile_repeated(model: nn.Module) -> None:
             for children in alike.values():
                 for child in children if len(children) > 1 else []:
                     child.compile()
-
-
-def _plain_name(name: str) -> str:
-    return name.replace("_orig_mod.", "")

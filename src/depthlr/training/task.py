@@ -17,7 +17,6 @@ from depthlr.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
 PRECISIONS = ("fp32", "tf32", "bf16")
-RANDOM_CHANCES = ("p", "probability", "drop_prob", "dropout")  # where modules that draw keep their probability
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,3 @@ class Task:
         """Which examples each step sees, int64 (steps, batch): the same for every rate of a seed."""
         count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
         return batch_order(count, self.training.batch, self.training.steps, seed)
-
-
-def draws_at_random(model: nn.Module) -> bool:
-    """Does training this model draw random numbers (dropout, stochastic depth)?"""
-    chances = (getattr(m, name, 0.0) for m in model.modules() for name in RANDOM_CHANCES)
-    return any(isinstance(c, float) and c > 0 for c in chances)

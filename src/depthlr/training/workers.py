@@ -27,10 +27,10 @@ _runners: dict[int, SerialRunner] = {}  # of a worker process, by size
 class Workers:
     """A pool that outlives sizes. `make_task(size)` is called in the workers, so it must be picklable."""
 
-    def __init__(self, make_task: MakeTask, workers: int, threads: int = 1) -> None:
+    def __init__(self, make_task: MakeTask, workers: int) -> None:
         context = get_context("spawn")
         ends, self._life = context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
-        self._pool = ProcessPoolExecutor(workers, context, _start, (make_task, threads, ends))
+        self._pool = ProcessPoolExecutor(workers, context, _start, (make_task, ends))
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
         futures = {self._pool.submit(_train, cell): cell for cell in cells}
@@ -52,10 +52,10 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _start(make_task: MakeTask, threads: int, ends: Connection) -> None:
+def _start(make_task: MakeTask, ends: Connection) -> None:
     global _make_task
     _make_task = make_task
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and closes the pool
     threading.Thread(target=_die_with_the_pool, args=(ends,), daemon=True).start()
 
