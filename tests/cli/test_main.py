@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 import typer.rich_utils
+from benchmarks.landscape import LandscapeRunner, landscape, study
 from typer.main import get_command
 
 import depthlr
 from depthlr.cli import main
 from depthlr.cli.app import app
-from depthlr.study import Data, Search, Training
+from depthlr.study import Data, Search, Training, sweep
 
 VERBS = sorted(get_command(app).commands)
 
@@ -95,6 +96,67 @@ def test_nor_is_there_a_word_at_the_exit():
     done = subprocess.run([sys.executable, "-m", "depthlr", "--version"], stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_reader_of_the_notes_alone_that_went_away_does_not_take_the_result_along():
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "depthlr", "transfer", "--rate", "0.1", "--from", "4", "--to", "8"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (1, b"3.54e-2\n")
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    given = landscape(7, study(sizes=(3, 6)))
+    path = tmp_path_factory.mktemp("swept") / "s.sqlite"
+    sweep(given.study, lambda size: LandscapeRunner(given, size), path, depths={3: 4, 6: 7})
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["depth", "mlp?layers=3&width=8&inputs=4"],
+        ["depth", "mlp?layers=3&width=8&inputs=4", "--json"],
+        ["fit", "S"],
+        ["export", "S"],
+        ["report", "S", "--format", "json"],
+        ["--help"],
+    ],
+    ids=lambda a: "-".join(a[:1] + a[2:]),
+)
+def test_a_result_for_a_closed_stdout_goes_nowhere(run, capsys, monkeypatch, swept, arguments):
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdout", None)
+        assert run(*(swept if word == "S" else word for word in arguments)) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_nor_does_an_error_for_a_closed_stderr_go_among_the_results(run, capsys, monkeypatch):
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stderr", None)
+        assert run("depth", "mlp?layers=0") == 2
+    assert capsys.readouterr().out == ""
+
+
+CLOSED = """
+import os, sys
+os.close(1)
+sys.stdout, sys.argv = None, ["depthlr", "--version"]
+from depthlr.cli import main
+try:
+    main()
+except SystemExit:
+    print(os.path.samestat(os.fstat(1), os.stat(os.devnull)), file=sys.stderr)
+"""
+
+
+def test_a_closed_stdout_is_nobodys_file():
+    """The first file that is opened would else be what everybody's output is written to."""
+    done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"True\n")
 
 
 def test_a_terminal_that_lacks_a_character_is_shown_another(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ from tests.present.made_results import results_of
 import depthlr.cli.sweep as verb
 from depthlr.cli.export import export
 from depthlr.cli.fit import fit
+from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.present.report import report
 from depthlr.study import read_results, read_study
 
 app = typer.Typer()
-for command in (verb.sweep, fit, export):
+for command in (verb.sweep, fit, export, plot):
     app.command()(command)
 
 STUDY = """
@@ -229,10 +231,41 @@ def test_an_export_never_overwrites_its_study(run, study, monkeypatch, form, nam
     assert read_results("mine.sqlite").complete
 
 
+def test_a_picture_never_replaces_its_study(run, study):
+    run("sweep", str(study), "--out", "mine.png")
+    os.symlink("mine.png", "link.png")
+    before = Path("mine.png").read_bytes()
+    for name in ("mine.png", "./mine.png", "link.png"):
+        with pytest.raises(DepthlrError, match="is the study itself: choose another name for its picture"):
+            run("plot", "mine.png", "--out", name)
+    assert Path("mine.png").read_bytes() == before
+
+
+def test_a_study_goes_on_and_is_fitted_whatever_its_file_is_called(run, study, stop_after):
+    stop_after |= {"cells": 20, "how": lambda: signal.raise_signal(signal.SIGINT)}
+    _, _, err = run("sweep", str(study), "--out", "kept.db")
+    command = shlex.split(err.replace("\n", "").split("go on with: ")[1])
+    assert "19 cells are kept from before" in run(*command[1:])[2]
+    assert read_results("kept.db").complete
+    assert "slope -" in run("fit", "kept.db")[1]
+
+
+def test_a_table_that_is_a_pipe_is_read_from_its_first_byte(run):
+    reader, writer = os.pipe()
+    os.write(writer, b"depth,rate\n4,0.1\n8,0.05\n")
+    os.close(writer)
+    assert json.loads(run("fit", f"/dev/fd/{reader}", "--json")[1])["slope"] == pytest.approx(-1)
+    os.close(reader)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["sweep"], "nothing to sweep"),
+        (
+            ["sweep", "--model", "mlp", "--sizes", "2,3", "--seeds", "0"],
+            r"seeds is 0: give a whole number of at least 1",
+        ),
         (["sweep", "mine.toml", "--steps", "3"], "--steps and mine.toml both describe"),
         (["sweep", "mine.toml", "--model", "cnn"], "--model and mine.toml both describe"),
         (["sweep", "none.toml"], "cannot be read"),

@@ -8,6 +8,7 @@ import typer
 from depthlr.cli.sweep import sweep
 from depthlr.errors import DepthlrError
 from depthlr.study import read_store
+from depthlr.study.exits import exits_told
 
 OWN = """
 import torch
@@ -55,7 +56,7 @@ seeds = 1
 """
 
 app = typer.Typer()
-app.command()(sweep)
+app.command()(exits_told()(sweep))
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def swept(tmp_path, monkeypatch):
         ({"model": "Named", "loss": "cross_entropy"}, "the model's output is of type dict"),
         ({"loss": "their_sweep:unreduced"}, r"the loss has shape \(4, 1\)"),
         ({"loss": "their_sweep:broken"}, "the loss failed .*ZeroDivisionError"),
-        ({"loss": "their_sweep:exiting"}, r"called sys.exit\('enough'\), which ends a sweep: raise an error"),
+        ({"loss": "their_sweep:exiting"}, r"called sys.exit\('enough'\): raise an error there instead"),
         ({"data": "ids"}, r"has inputs of shape \(8,\)"),
         ({"batch": 100}, "A batch of 100 cannot be drawn"),
     ],

@@ -114,6 +114,42 @@ def test_a_builder_that_raises_is_one_sentence_in_every_verb(run, tmp_path, monk
     assert list(tmp_path.glob("*.sqlite")) == []
 
 
+EXITS = """
+import sys
+from torch import nn
+
+def builder(depth=2):
+    sys.exit(3)
+
+class Runs(nn.Module):
+    def __init__(self, depth=2):
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x):
+        sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("name", ["builder", "Runs"])
+def test_a_model_that_exits_is_one_sentence_in_every_verb(run, tmp_path, monkeypatch, name) -> None:
+    (tmp_path / "exits.py").write_text(EXITS)
+    monkeypatch.chdir(tmp_path)
+    spec = f"exits:{name}"
+    for arguments in (
+        ["depth", spec, "--input", "64"],
+        ["measure", spec, "--input", "64"],
+        ["suggest", spec, "--input", "64"],
+        ["transfer", "--rate", "0.1", "--from", spec, "--to", "4", "--input", "64"],
+        ["check", spec, "--vary", "depth", "--sizes", "2,4", "--input", "64"],
+        ["sweep", "--model", spec, "--vary", "depth", "--sizes", "2,4"],
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "called sys.exit(3): raise an error there instead" in err
+    assert list(tmp_path.glob("*.sqlite")) == []
+
+
 def test_depth_of_a_users_own_callable(run, tmp_path, monkeypatch) -> None:
     (tmp_path / "their_models.py").write_text(
         "from torch import nn\n"
@@ -201,6 +237,8 @@ def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkey
         (["measure", "cnn?layers=2&width=4", "--batch", "0"], "at least 1"),
         (["measure", "cnn?layers=2&width=4", "--seeds", "0"], "at least one"),
         (["fit", "no-such-file.csv"], "cannot be read"),
+        (["demo", "--seeds", "-1"], "--seeds is -1: give a whole number of at least 1"),
+        (["demo", "--seeds", "99999999999"], "at most 1,000"),
         (["demo", "--sizes", "²,3"], "write whole numbers"),
         (["demo", "--sizes", "3,x,4"], "write whole numbers"),
     ],

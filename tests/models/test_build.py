@@ -184,12 +184,12 @@ def test_hugging_face_input_can_be_given():
 
 @pytest.mark.parametrize("name", ["clip", "siglip"])
 def test_hugging_face_pairs_of_towers_are_those_of_images(name):
-    model, example = build(f"hf/{name}", meta=True)
+    _, example = build(f"hf/{name}", meta=True)
     assert {key: tuple(value.shape) for key, value in example.items()} == {"pixel_values": (2, 3, 224, 224)}
 
 
 def test_hugging_face_input_of_unknown_size_is_asked_for():
-    with pytest.raises(DepthlrError, match="^states of this model has no known size: give an input"):
+    with pytest.raises(DepthlrError, match=r"^states of this model has no known size: give an input"):
         build("hf/decision_transformer", meta=True)
 
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from depthlr.errors import DepthlrError
 from depthlr.law import grid_spacing
 from depthlr.study import Data, Models, Search, Study, Training, difference, parse_study, study_from_dict, to_toml
-from depthlr.study.description import BRANCH_SCALES, METRICS, PRECISIONS, SCHEDULES, SEARCHES, VARIANCES
+from depthlr.study.description import BRANCH_SCALES, METRICS, SEARCHES, VARIANCES
 from depthlr.study.toml import read_study
+from depthlr.training.schedule import SCHEDULES
+from depthlr.training.task import OPTIMIZERS, PRECISIONS
 
 TEXT = """
 name = "first"
@@ -37,8 +39,8 @@ data = st.builds(Data, st.sampled_from(["digits", "images?size=32"]), st.none() 
 
 @st.composite
 def trainings(draw):
-    optimizer = draw(st.sampled_from(["sgd", "momentum", "adam", "adamw", "muon"]))
-    schedule = draw(st.sampled_from(SCHEDULES))
+    optimizer = draw(st.sampled_from(OPTIMIZERS))
+    schedule = draw(st.sampled_from(list(SCHEDULES)))
     budget = draw(st.sampled_from(["steps", "epochs"]))
     return Training(
         optimizer,
@@ -152,7 +154,9 @@ def test_a_file_gives_the_study_its_name(tmp_path):
         ("steps = 100", "steps = 1\n[search]\npoints = 2", "search.points is 2"),
         ("steps = 100", "steps = 1\n[search]\npoints = 10001", "search.points is 10001: .* at most 10,000"),
         ("steps = 100", "steps = 1\n[search]\nseeds = []", "search.seeds is"),
-        ("steps = 100", "steps = 1\n[search]\nseeds = 0", "search.seeds is"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = 0", "search.seeds is 0: give a whole number of at least 1"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = -1", "search.seeds is -1: give a whole number of at least 1"),
+        ("steps = 100", "steps = 1\n[search]\nseeds = 1001", "search.seeds is 1001: .* at most 1,000"),
         ("steps = 100", "steps = 1\n[search]\nseeds = [1, 1]", "search.seeds has 1 twice"),
         ("steps = 100", "steps = 1\n[search]\nseeds = [1.0]", "an entry of search.seeds is 1.0"),
         ("steps = 100", "steps = 1\n[search]\nkind = 'gird'", "did you mean 'grid'"),

@@ -188,7 +188,7 @@ def test_a_record_of_no_cell_is_reported_once_and_its_cell_run_again(given, tmp_
 
 def test_users_code_that_exits_is_told_and_what_finished_is_kept(given, tmp_path):
     path = tmp_path / "s.sqlite"
-    with pytest.raises(DepthlrError, match=r"called sys.exit\(3\), which ends a sweep"):
+    with pytest.raises(DepthlrError, match=r"called sys.exit\(3\): .* what a sweep had finished is kept"):
         sweep(given.study, lambda size: Faltering(given, size, 4, SystemExit(3)), path)
     assert len(read_store(path).records) == 4
 
@@ -223,6 +223,14 @@ def test_an_unfinished_study_says_so(given, tmp_path):
     assert results.notes[-1] == "the sweep is not finished: run it again to go on"
     with pytest.raises(DepthlrError, match="pass depths="):
         results.fit("depth")
+
+
+def test_depths_are_refused_by_a_fit_over_sizes(given, tmp_path):
+    results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
+    for over in ({}, {"over": "size"}):
+        with pytest.raises(DepthlrError, match=r"depths are for a fit over depth: ask for over='depth'"):
+            results.fit(**over, depths=DEPTHS)
+    assert [point.depth for point in results.fit("depth", DEPTHS).points] == [4, 7, 13]
 
 
 def test_tables_of_equal_studies_are_equal_to_the_byte(given, tmp_path):

@@ -1,5 +1,6 @@
 """The store: what was kept is there and as it was, or it is not trusted; nothing of another's is touched."""
 
+import errno
 import json
 import os
 import signal
@@ -208,6 +209,22 @@ def test_a_disk_that_fills_while_the_study_is_opened_is_named_as_the_cause(path,
 
     monkeypatch.setattr("depthlr.study.store._keep_facts", full)
     with pytest.raises(DepthlrError, match="the disk is full"), open_store(path, STUDY):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_so_is_one_that_has_no_room_for_the_lock(path, monkeypatch, number):
+    def full(study):
+        raise OSError(number, os.strerror(number), str(study))
+
+    monkeypatch.setattr("depthlr.study.store.Lock", full)
+    with pytest.raises(DepthlrError, match="the disk is full"), open_store(path, STUDY):
+        pass
+
+
+@pytest.mark.parametrize("folder", ["full", "No space", "locked", "malformed", "not a database"])
+def test_a_word_in_a_path_is_not_taken_for_the_cause(path, folder):
+    with pytest.raises(DepthlrError, match="check that its folder is there"), open_store(path / folder / "s", STUDY):
         pass
 
 

@@ -21,16 +21,16 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write t
 
 def main() -> None:
     """Run `depthlr`; a bad input is one sentence on stderr and exit code 2."""
+    _lack_no_stream()  # first of all: what is imported may open files
+    _lack_no_character()
     from depthlr.cli.app import app
     from depthlr.errors import DepthlrError
 
-    _lack_no_character()
     try:
         try:
             app()
         finally:
-            if sys.stdout is not None:  # closed by whoever started it
-                sys.stdout.flush()  # here and not at the exit, where a reader that went away would be a traceback
+            sys.stdout.flush()  # here and not at the exit, where a reader that went away would be a traceback
     except DepthlrError as error:
         print(f"depthlr: {error}", file=sys.stderr)
         raise SystemExit(2) from None
@@ -61,6 +61,14 @@ def main() -> None:
 def _drop_stdout() -> None:
     """What is left to be written goes nowhere, so that the exit does not try again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _lack_no_stream() -> None:
+    """What is for a stream that was closed by whoever started this goes nowhere."""
+    # It takes the closed one's number, too, which would else be that of the next file to be opened.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", errors="replace"))
 
 
 def _lack_no_character() -> None:

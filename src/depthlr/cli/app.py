@@ -20,6 +20,7 @@ from depthlr.cli.suggest import suggest
 from depthlr.cli.sweep import sweep
 from depthlr.cli.transfer import transfer
 from depthlr.cli.version import Version
+from depthlr.study.exits import exits_told
 
 app = typer.Typer(
     help="Tune a shallow model, get the learning rate of the deep one.",
@@ -28,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for verb in (demo, depth, measure, suggest, transfer, check, sweep, serve, fit, report, plot, export, data, reproduce):
-    app.command(cls=LiteralHelp)(verb)
+    app.command(cls=LiteralHelp)(exits_told()(verb))
 
 
 @app.callback()

@@ -15,6 +15,7 @@ from depthlr.cli.fit import fit_json
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.picture import picture_form, write_picture
+from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.task import Data, note_redrawn, task
 from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
@@ -43,18 +44,18 @@ def check(
 ) -> None:
     """Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail."""
     form = "" if plot is None else picture_form(plot, "--plot")
-    models = Models(model, vary, _sizes(sizes))
+    models = Models(model, vary, tuple(parse_sizes(sizes)))
     options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": max(seeds, 1)}
-    tasks = {size: task(str(models.at(size)), data, batch, **options) for size in models.sizes}
-    first = tasks[models.sizes[0]]  # batches are of the same examples at every size
+    smallest, *larger = models.sizes
+    first = task(str(models.at(smallest)), data, batch, **options)
+    options["batches"] = first.batches  # every size is measured on the same examples
+    tasks = {smallest: first} | {size: task(str(models.at(size)), data, batch, **options) for size in larger}
 
     def build(size: int) -> nn.Module:
         return tasks[size].build()
 
     found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
     note_redrawn(first)
-    if plot is not None:
-        _draw(found, plot, form)
     if json:
         print_json({"model": model, "vary": vary, "optimizer": optimizer, "data": str(data), **_as_json(found)})
     else:
@@ -66,15 +67,10 @@ def check(
         print_note("law, copy: decades by which the rule's rate from the smallest size misses the measured one")
         for note in found.notes:
             print_note(f"note: {note}")
+    if plot is not None:
+        _draw(found, plot, form)  # last: a picture that cannot be drawn costs no result
     if found.verdict is Verdict.fail:
         raise typer.Exit(1)
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(piece) for piece in text.split(","))
-    except ValueError as error:
-        raise DepthlrError(f"--sizes {text} is not understood: write whole numbers, such as 2,4,8.") from error
 
 
 def _draw(found: TransferCheck, path: Path, form: str) -> None:

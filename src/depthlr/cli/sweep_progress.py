@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from depthlr.cli.output import rate_text
+from depthlr.cli.plain_console import PlainConsole
+from depthlr.present.tuned import tuned_text
 from depthlr.study.description import Study
 from depthlr.study.estimate import Estimate
 from depthlr.study.record import Record
+from depthlr.study.results import Results
 from depthlr.training.cell import Cell
 
 
@@ -29,7 +31,7 @@ class SweepProgress:
         self._trained = 0.0  # seconds that the cells of this run took, one by one
         self._records: list[Record] = []
         self._left = Estimate(0, 0, 0, None)
-        self._console = Console(stderr=True)
+        self._console = PlainConsole(stderr=True)
         self._live = Live(console=self._console, get_renderable=self._picture, transient=True, refresh_per_second=4)
 
     def __enter__(self) -> Self:
@@ -60,43 +62,35 @@ class SweepProgress:
         before = self._records[-1].cell.size if self._records else record.cell.size
         self._trained += record.seconds
         if record.cell.size != before and not self._console.is_terminal:
-            self._note(f"{self._row(before)}; {self._to_come(estimate)}")
+            cells, best = self._rows()[before]
+            row = f"{self._study.model.size_name} {before}: {cells} cells, best rate {best}"
+            self._note(f"{row}; {self._to_come(estimate)}")
         self._records.append(record)
         self._left = estimate
 
     def _note(self, text: str) -> None:
         """On the table's own console, which makes room for it."""
-        self._console.print(text, markup=False, highlight=False, style="dim", soft_wrap=True)
+        self._console.print(text, highlight=False, style="dim", soft_wrap=True)
 
-    def _row(self, size: int) -> str:
-        cells = [record for record in self._records if record.cell.size == size]
-        return f"{self._study.model.size_name} {size}: {len(cells)} cells, best rate {best_rate(cells)}"
+    def _rows(self) -> dict[int, tuple[int, str]]:
+        """By size, small ones first: its cells so far, and the best rate as the result will have it."""
+        records = sorted(self._records, key=lambda record: record.cell)
+        so_far = Results(self._study, tuple(records))
+        cells = Counter(record.cell.size for record in records)
+        return {size: (count, tuned_text(so_far, size)) for size, count in cells.items()}
 
     def _picture(self) -> Group:
         table = Table(header_style="bold")
         for column in (self._study.model.size_name, "cells", "best rate"):
             table.add_column(column, justify="right")
-        for size in self._study.model.sizes:
-            cells = [record for record in self._records if record.cell.size == size]
-            if cells:
-                table.add_row(str(size), str(len(cells)), best_rate(cells))
+        for size, (cells, best) in self._rows().items():
+            table.add_row(str(size), str(cells), best)
         return Group(table, f"{len(self._records)} cells done, {self._to_come(self._left)}")
 
     def _to_come(self, left: Estimate) -> str:
         """Cells run beside each other, so how fast they pass is measured; before the first nothing is said of time."""
         pace = (self._clock() - self._began) / self._trained if self._trained else None
         return left_text(left, None if pace is None or left.seconds is None else left.seconds * pace)
-
-
-def best_rate(cells: Sequence[Record]) -> str:
-    """The median over seeds of the best rate so far."""
-    best: dict[int, Record] = {}
-    for record in cells:
-        if not record.diverged and record.loss < best.get(record.cell.seed, record).loss:
-            best[record.cell.seed] = record
-        elif not record.diverged:
-            best.setdefault(record.cell.seed, record)
-    return rate_text(statistics.median_low(r.cell.rate for r in best.values())) if best else "-"
 
 
 def left_text(left: Estimate, seconds: float | None) -> str:

@@ -23,7 +23,9 @@ from depthlr.models.spec import parse_spec
 from depthlr.trace.record import readout_of
 from depthlr.trace.run import arguments_of, cannot_run
 
+DIGIT = "1x8x8"
 MEMORY = 2**30  # bytes of random batches; beyond it initialisations share them
+Batches = list[tuple[Any, Tensor]]
 
 
 class Data(StrEnum):
@@ -38,7 +40,7 @@ class Task:
     """`build()` gives the model under the current seed; batches and loss go with it."""
 
     build: Callable[[], nn.Module]
-    batches: list[tuple[Any, Tensor]]
+    batches: Batches
     loss_fn: Callable[[Any, Tensor], Tensor]
     redrawn: bool  # are these not the weights that the user's own code drew?
 
@@ -58,39 +60,46 @@ def task(
     own_init: bool = False,
     seed: int = 0,
     draws: int = 1,
+    batches: Batches | None = None,
 ) -> Task:
     """A model on batches of `size` examples, so many that each of `draws` initialisations has its own.
 
-    With `own_init` it keeps the initialisation its builder gave it.
+    With `own_init` it keeps the initialisation its builder gave it. `batches` are those of another task, to share.
     """
     if size < 1:
         raise DepthlrError(f"A batch of {size} examples has no gradient: choose at least 1.")
     if data is Data.digits and input is not None:
-        raise DepthlrError("--input and --data digits contradict each other: the digits are 1x8x8.")
-    if data is Data.digits:
-        model, _ = build(spec, input="1x8x8")
-        # No more than one shuffle holds, if that is enough: the batch that is seen must not have been learnt from.
-        count = min(LEARNT_FROM + 1, max(3, len(digit_set()) // size))
-        shuffles = [digits_batches(size, count, seed + draw) for draw in range(draws)]
-        batches: list[tuple[Any, Tensor]] = [((x,), y) for shuffle in shuffles for x, y in shuffle]
-    else:
-        model, example = build(spec, input=input)
-        sets = draws if _bytes(example, size) * draws * (LEARNT_FROM + 1) < MEMORY else 1
-        try:
-            batches = random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
-        except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # as torch says what it cannot hold
-            raise DepthlrError(
-                f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."
-            ) from error
+        raise DepthlrError(f"--input and --data digits contradict each other: the digits are {DIGIT}.")
+    shape = DIGIT if data is Data.digits else input
+    model, example = build(spec, input=shape)
+    if batches is None:
+        batches = _digits(size, seed, draws) if data is Data.digits else _random(model, example, size, seed, draws)
     plan = None if own_init else init_plan(model, batches[0][0])
 
     def built() -> nn.Module:
-        fresh, _ = build(spec, input="1x8x8" if data is Data.digits else input)
+        fresh, _ = build(spec, input=shape)
         if plan is not None:
             apply_plan(fresh, plan)
         return fresh
 
     return Task(built, batches, classification_loss, redrawn=not own_init and parse_spec(spec).family != "zoo")
+
+
+def _digits(size: int, seed: int, draws: int) -> Batches:
+    # No more than one shuffle holds, if that is enough: the batch that is seen must not have been learnt from.
+    count = min(LEARNT_FROM + 1, max(3, len(digit_set()) // size))
+    shuffles = [digits_batches(size, count, seed + draw) for draw in range(draws)]
+    return [((x,), y) for shuffle in shuffles for x, y in shuffle]
+
+
+def _random(model: nn.Module, example: Any, size: int, seed: int, draws: int) -> Batches:
+    sets = draws if _bytes(example, size) * draws * (LEARNT_FROM + 1) < MEMORY else 1
+    try:
+        return random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # as torch says what it cannot hold
+        raise DepthlrError(
+            f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."
+        ) from error
 
 
 def _bytes(example: Any, size: int) -> float:

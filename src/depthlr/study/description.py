@@ -17,12 +17,11 @@ from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.study import check
+from depthlr.training.schedule import SCHEDULES
+from depthlr.training.task import OPTIMIZERS, PRECISIONS
 
-OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
 MOMENTUM = 0.9
-SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine")
 WARMUP = 0.1
-PRECISIONS = ("fp32", "tf32", "bf16")
 METRICS = ("budget", "last_epoch")
 VARIANCES = ("gating", "he")
 BRANCH_SCALES = ("auto", "last", "each", "none")

@@ -1,4 +1,4 @@
-"""A model, a loss or data of the user's own that calls sys.exit: told, where it would end a sweep without a word."""
+"""A model, a loss or data of the user's own that calls sys.exit: told, where it would end all without a word."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def exits_told() -> Iterator[None]:
         yield
     except SystemExit as error:
         raise DepthlrError(
-            f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)}), which "
-            "ends a sweep: raise an error there instead; what had finished is kept."
+            f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)}): raise "
+            "an error there instead; what a sweep had finished is kept."
         ) from error

@@ -83,9 +83,12 @@ class Results:
     def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
         """The line through the optima inside the range, over the sizes or over effective depths.
 
-        `pooling` is how far seeds' variances are averaged over sizes; 0 leaves each its own, as the paper does.
+        `depths` by size are for those that the sweep counted itself, if it did. `pooling` is how far seeds' variances
+        are averaged over sizes; 0 leaves each its own, as the paper does.
         """
         if over == "size":
+            if depths is not None:
+                raise DepthlrError("depths are for a fit over depth: ask for over='depth', or leave them out.")
             depths = {size: size for size in self.study.model.sizes}
         elif over != "depth":
             raise DepthlrError(f"A fit is over size or depth, not {over!r}: choose one of them.")

@@ -7,6 +7,7 @@ next opening rolls back.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -26,6 +27,7 @@ from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
 SCHEMA = 1
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PATIENCE = 30.0  # seconds to wait for a reader or the writer to end its transaction
 TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -258,13 +260,14 @@ def _sentences(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         text = str(error)
-        if "not a database" in text:
+        sqlite = text if isinstance(error, sqlite3.Error) else ""  # an OSError's has the path in it, and so any word
+        if "not a database" in sqlite:
             says = "is not a study of depthlr: it was left as it is; choose another name"
-        elif "malformed" in text:
+        elif "malformed" in sqlite:
             says = f"is damaged ({text}): restore a copy of it, or move it away and run the sweep anew"
-        elif "full" in text or "No space" in text:
+        elif "full" in sqlite or getattr(error, "errno", None) in NO_ROOM:
             says = "cannot grow, the disk is full: free some space and run the same again; finished cells are kept"
-        elif "locked" in text:
+        elif "locked" in sqlite:
             says = "is held by another program: close it and run the same again; finished cells are kept"
         else:
             says = f"cannot be written or read ({text}): check that its folder is there and that you may write to it"

@@ -11,6 +11,7 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
+from depthlr.study import check
 from depthlr.study.description import Data, Models, Search, Study, Training
 
 MOST_SEEDS = 1000
@@ -50,8 +51,7 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
                 raise DepthlrError(f"[{key}] lacks {field.name}: add a line {field.name} = ...")
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
         if key == "search" and isinstance(seeds := values.get("seeds"), int) and not isinstance(seeds, bool):
-            if seeds > MOST_SEEDS:
-                raise DepthlrError(f"search.seeds is {seeds}: name at most {MOST_SEEDS} seeds.")
+            check.count("search.seeds", seeds, most=MOST_SEEDS)
             values["seeds"] = tuple(range(seeds))  # `seeds = 3` for [0, 1, 2]
         parts[key] = kind(**values)
     return Study(tables.get("name", "study"), **parts)
