@@ -37,7 +37,9 @@ def reproduce(
     context: typer.Context,
     recipe: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(RECIPES)} [all]")] = None,
     only: Annotated[list[str] | None, typer.Option(help="of these recipes, this setting alone (repeat)")] = None,
-    protocol: Annotated[str, typer.Option(help=", ".join(PROTOCOLS))] = "paper",
+    protocol: Annotated[
+        str, typer.Option(help="; ".join(f"{name}: {what}" for name, what in PROTOCOLS.items()))
+    ] = "paper",
     data: Annotated[Path | None, typer.Option(help="the folder that holds the publishers' folders")] = None,
     out: Annotated[Path, typer.Option(help="where tables go")] = Path("results/reproduce"),
     work: Annotated[Path, typer.Option(help="where unfinished sweeps are kept")] = Path("out/reproduce"),

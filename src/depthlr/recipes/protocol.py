@@ -6,9 +6,9 @@ from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
 
 PROTOCOLS: dict[str, str] = {
-    "paper": "adaptive search on the 80-point grid, three seeds, full epochs",
-    "short": "the same with 100 steps an epoch, as the authors' public code ran it",
-    "smoke": "tiny models, two sizes, one seed, a few steps: does it run",
+    "paper": "three seeds, full epochs",
+    "short": "100 steps an epoch",
+    "smoke": "tiny models, a few steps",
 }
 SHORT_STEPS = 100  # the authors' public code stops an epoch after 100 batches
 SMOKE_BATCH, SMOKE_EXAMPLES, SMOKE_POINTS = 8, 16, 5
