@@ -33,7 +33,8 @@ BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is b
 
 def has_diverged(losses: NDArray[np.float32]) -> bool:
     """Is a loss not finite, or did it grow beyond hope?"""
-    return not bool((np.isfinite(losses) & (losses <= BLOW_UP * max(1.0, float(losses[0])))).all())
+    hopeless = BLOW_UP * max(1.0, float(losses[0]))  # may be beyond single precision
+    return not bool((np.isfinite(losses) & (losses.astype(np.float64) <= hopeless)).all())
 
 
 class Runner(Protocol):
