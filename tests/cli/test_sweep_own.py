@@ -24,8 +24,14 @@ class Named(nn.Module):
     def forward(self, x):
         return {"logits": self.net(x)}
 
+class Odd(Named):
+    def forward(self, x):
+        return {"logits": "none"} if torch.is_grad_enabled() else super().forward(x)
+
 def data():
     return [(torch.ones(8, 4), torch.zeros(8, 1))]
+def labels():
+    return [(torch.ones(8, 4), torch.zeros(8, dtype=torch.int64))]
 def ids():
     return [(torch.arange(8), torch.zeros(8, 1))]
 
@@ -77,7 +83,7 @@ def swept(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("different", "message"),
     [
-        ({"model": "Named", "loss": "cross_entropy"}, "the model's output is of type dict"),
+        ({"model": "Odd", "loss": "cross_entropy"}, "the model returned dict without a floating-point tensor"),
         ({"loss": "their_sweep:unreduced"}, r"the loss has shape \(4, 1\)"),
         ({"loss": "their_sweep:broken"}, "the loss failed .*ZeroDivisionError"),
         ({"loss": "their_sweep:exiting"}, r"called sys.exit\('enough'\): raise an error there instead"),
@@ -91,3 +97,8 @@ def test_what_cannot_be_trained_is_a_sentence_and_leaves_no_file(swept, tmp_path
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "own.sqlite").exists()
     assert swept().records
+
+
+def test_a_model_that_returns_a_mapping_is_swept_and_its_new_weights_are_told(swept, capsys):
+    assert swept(model="Named", data="labels", loss="cross_entropy").records
+    assert 'weights are drawn anew by init_; training.variance = "own" keeps' in capsys.readouterr().err

@@ -230,6 +230,11 @@ def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkey
         (["transfer", "--rate", "-1", "--from", "4", "--to", "8"], "The rate must be"),
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "measured"], "is a depth: name models"),
         (["transfer", "--rate", "0.1", "--from", "nothing", "--to", "8"], "no model 'nothing'"),
+        (
+            ["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--data", "digits"],
+            "--data is for rules that measure",
+        ),
+        (["transfer", "--rate", "1", "--from", "4", "--to", "8", "--own-init"], "add --rule measured, or leave it out"),
         (["depth", "cnn?layer=3"], "did you mean 'layers'"),
         (["depth", "no.such.module:net"], "no.such.module"),
         (["depth", "mlp?layers=0"], "layers"),

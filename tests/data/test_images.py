@@ -110,4 +110,6 @@ def test_the_layout_of_tiny_imagenet_is_understood(tmp_path):
 
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(DepthlrError, match=r"holds no \.jpeg"):
+        load_images(tmp_path)
+    with pytest.raises(DepthlrError, match=r"^There is no folder .*nowhere: name the one"):
         load_images(tmp_path / "nowhere")

@@ -12,6 +12,7 @@ from tests.present.made_results import made_landscape, results_of
 
 from depthlr.errors import DepthlrError
 from depthlr.present import rate_text, text_landscape
+from depthlr.present.scaling import scaling
 
 INF = math.inf
 RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # the study's grid
@@ -99,6 +100,10 @@ def test_nothing_to_show_is_a_sentence():
         text_landscape(made_landscape(), 39)
     with pytest.raises(DepthlrError, match="no finished cell"):
         text_landscape(replace(made_landscape(), records=()))
+    with pytest.raises(DepthlrError, match="no finished cell"):
+        scaling(replace(made_landscape(), records=()))
+    with pytest.raises(DepthlrError, match="the sweep is not finished: run it on"):
+        replace(made_landscape(), records=()).fit()
 
 
 def test_an_argument_called_depth_is_not_shown_as_the_effective_depth():

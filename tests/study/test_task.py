@@ -9,6 +9,7 @@ import torch
 
 from depthlr.data import load
 from depthlr.errors import DepthlrError
+from depthlr.models.build import build
 from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
 from depthlr.study.description import Search
 from depthlr.training.cell import Cell
@@ -35,6 +36,16 @@ def test_a_seeds_initialisation_depends_on_neither_the_model_nor_what_ran_before
     assert torch.equal(weights(one), weights(two))
     task.initialise(one, 0)
     assert torch.equal(weights(one), first)
+
+
+def test_own_weights_are_those_that_the_builder_draws_under_the_seed():
+    study = Study("s", Models("mlp?width=4", "layers", (2, 3)), Training(steps=3, variance="own"))
+    task = task_at(study, 3, DIGITS)
+    model = task.build()
+    for seed in (3, 4, 3):
+        task.initialise(model, seed)
+        torch.manual_seed(seed)
+        assert torch.equal(weights(model), weights(build("mlp?width=4&layers=3", input="1x8x8")[0]))
 
 
 def test_the_making_of_tasks_can_be_sent_to_another_process():

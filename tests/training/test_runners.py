@@ -158,9 +158,9 @@ LOSSES = {
     "float": (lambda output, target: float(output.mean()), "the loss is of type float"),
     "failing": (lambda output, target: output["logits"], r"^the loss failed on the model's output \(IndexError: "),
     "no gradient": (lambda output, target: Broken.apply(output).mean(), r"its backward pass failed \(Arithmetic"),
-    "dict": (
-        lambda output, target: mean_cross_entropy({"logits": output}, target),
-        "the model's output is of type dict",
+    "no tensor": (
+        lambda output, target: mean_cross_entropy({"logits": "none"}, target),
+        "the model returned dict without a floating-point tensor",
     ),
 }
 

@@ -23,9 +23,11 @@ def main() -> None:
     """Run `depthlr`; a bad input is one sentence on stderr and exit code 2."""
     _lack_no_stream()  # first of all: what is imported may open files
     _lack_no_character()
-    from depthlr.cli.app import app
-    from depthlr.errors import DepthlrError
-
+    try:
+        from depthlr.cli.app import app
+        from depthlr.errors import DepthlrError
+    except KeyboardInterrupt:  # importing torch takes a second, and nothing has begun
+        raise SystemExit(130) from None
     try:
         try:
             app()

@@ -11,6 +11,7 @@ import typer
 
 from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
+from depthlr.cli.given import given
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import data_folder
@@ -65,9 +66,8 @@ def reproduce(
     if source is not None:
         if recipe or only:
             raise DepthlrError("--from writes one page of all recipes: leave the recipes out.")
-        given = [name for name in OF_RUNS if _is_given(context, name)]
-        if given:
-            raise DepthlrError(f"--from runs nothing: leave out --{given[0].replace('_', '-')}.")
+        if unused := given(context, OF_RUNS):
+            raise DepthlrError(f"--from runs nothing: leave out {unused[0]}.")
         page = page or PAGE
         written = write_page(source, page)
         if json:
@@ -87,12 +87,6 @@ def reproduce(
     outcomes = _run(jobs, until, work)
     _print(outcomes, json)
     _raise_failures(outcomes)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """By name, since typer has the enumeration of a click of its own."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,10 @@ def sweep(
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
     examples = load(wanted.data.name, wanted.data.folder)
     depths = depths_of(wanted, examples.input)
+    if parse_spec(wanted.model.spec).family != "zoo" and wanted.training.variance != "own":
+        print_note(
+            'note: weights are drawn anew by init_; training.variance = "own" keeps those that models come with.'
+        )
     with _stops() as caught:
         try:
             with (

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr.cli.output import print_note
@@ -22,6 +21,7 @@ from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
 from depthlr.trace.record import readout_of
 from depthlr.trace.run import arguments_of, cannot_run
+from depthlr.training.task import mean_cross_entropy
 
 DIGIT = "1x8x8"
 MEMORY = 2**30  # bytes of random batches; beyond it initialisations share them
@@ -82,7 +82,7 @@ def task(
             apply_plan(fresh, plan)
         return fresh
 
-    return Task(built, batches, classification_loss, redrawn=not own_init and parse_spec(spec).family != "zoo")
+    return Task(built, batches, mean_cross_entropy, redrawn=not own_init and parse_spec(spec).family != "zoo")
 
 
 def _digits(size: int, seed: int, draws: int) -> Batches:
@@ -106,12 +106,6 @@ def _bytes(example: Any, size: int) -> float:
     """Of a batch."""
     leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
     return sum(size * leaf.nbytes / leaf.shape[0] for leaf in leaves if leaf.dim())
-
-
-def classification_loss(output: Any, target: Tensor) -> Tensor:
-    """Mean cross-entropy of the readout, the classes along its last dimension."""
-    logits = readout_of(output)
-    return F.cross_entropy(logits.flatten(0, -2), target.flatten())
 
 
 def _readout_shape(model: nn.Module, example: Any) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.depth import Input, Json
+from depthlr.cli.given import given
 from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, check_seeds, measured_task
 from depthlr.cli.output import print_json, print_note, rate_text
 from depthlr.cli.task import Data, note_redrawn, task
@@ -20,8 +21,11 @@ from depthlr.trace.depth import Depth, effective_depth
 from depthlr.transfer.carried_rate import CarriedRate
 from depthlr.transfer.carry import MEASURING, transfer_rate
 
+OF_MEASURING = ("data", "batch", "seeds", "own_init")
+
 
 def transfer(
+    context: typer.Context,
     rate: Annotated[float, typer.Option(help="the rate tuned at the source")],
     source: Annotated[str, typer.Option("--from", help="a model, or an effective depth")],
     target: Annotated[str, typer.Option("--to", help="a model, or an effective depth")],
@@ -37,6 +41,10 @@ def transfer(
     """Carry a rate from one depth to another."""
     if optimizer not in OPTIMIZERS:
         raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}.")
+    if rule not in MEASURING and (unused := given(context, OF_MEASURING)):
+        raise DepthlrError(
+            f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the notes are printed below
         if rule in MEASURING:

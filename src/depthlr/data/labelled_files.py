@@ -34,6 +34,8 @@ def labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFiles:
     A file's class is the folder it lies in, below the root. Where all lie in one folder it is the name up to the first
     underscore.
     """
+    if not folder.exists():
+        raise DepthlrError(f"There is no folder {folder}: name the one that holds the data.")
     root = folder / "train" if (folder / "train").is_dir() else folder
     paths = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.suffix.lower() in suffixes)
     if not paths:

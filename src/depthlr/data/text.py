@@ -43,6 +43,8 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
 def _find(folder: Path) -> Path:
     if folder.is_file():
         return folder
+    if not folder.exists():
+        raise DepthlrError(f"There is no folder {folder}: name the one that holds the data.")
     found = sorted(folder.glob("*.txt"))
     if len(found) != 1:
         raise DepthlrError(f"{folder} holds {len(found)} .txt files: name the one to read.")

@@ -62,6 +62,8 @@ def scaling(
     spacing = None if isinstance(results, Fit) else results.study.search.spacing
     drawn = [*(10**p.log10_rate for p in points), *(rate for rates in edges.values() for rate in rates)]
     depths = [*(p.depth for p in points), *edges]
+    if isinstance(results, Results) and not results.records:
+        raise DepthlrError("The study has no finished cell yet: run the sweep, then plot it.")
     if not drawn:
         raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
     axes.set(xscale="log", yscale="log")

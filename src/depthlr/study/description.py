@@ -23,7 +23,7 @@ from depthlr.training.task import OPTIMIZERS, PRECISIONS
 MOMENTUM = 0.9
 WARMUP = 0.1
 METRICS = ("budget", "last_epoch")
-VARIANCES = ("gating", "he")
+VARIANCES = ("gating", "he", "own")
 BRANCH_SCALES = ("auto", "last", "each", "none")
 LOSS = "cross_entropy"
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's

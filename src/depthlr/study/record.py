@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ class Record:
     diverged: bool
     seconds: float
     finished: str  # the date and time, UTC
-    losses: bytes
+    losses: bytes = field(repr=False)
 
     @property
     def sha256(self) -> str:

@@ -96,6 +96,8 @@ class Results:
         sound = [(size, found) for size in self._inside for found in self._inside[size]]
         if places is None or not {size for size, _ in sound} <= set(places):
             raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
+        if len({size for size, _ in sound}) < 2 and not self.complete:
+            raise DepthlrError("A slope needs optima at two sizes or more, and the sweep is not finished: run it on.")
         if len({size for size, _ in sound}) < 2:
             raise DepthlrError(
                 "A slope needs optima inside the range at two sizes or more: add sizes, or widen search.low and "

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from depthlr.data.examples import Examples
 from depthlr.data.order import steps_per_epoch
 from depthlr.errors import DepthlrError
-from depthlr.init.plan import BranchScale, Variance, apply_plan, init_plan
+from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
+from depthlr.models.example import Example
 from depthlr.python_name import python_callable
 from depthlr.study.description import LOSS, Study
 from depthlr.trace.random_states import random_states_kept
@@ -24,9 +25,9 @@ def task_at(study: Study, size: int, examples: Examples) -> Task:
     """The study's models of one size on these examples, with a seed's initialisation alike on every device."""
     spec = study.model.at(size)
     template, example = build(spec, input=examples.input)
-    variance: Variance = "he" if study.training.variance == "he" else "gating"
-    plan = init_plan(template, example, variance=variance, branch_scale=_branch_scale(study))
-    whole = all(step.become != "kept" for step in plan) and not any(True for _ in template.buffers())
+    plan = _plan(study, template, example)
+    drawn = bool(plan) and all(step.become != "kept" for step in plan)
+    whole = drawn and not any(True for _ in template.buffers())
 
     def built(seed: int = 0) -> nn.Module:
         """Drawn from a seed always: what is neither weight nor buffer must be alike in every process too."""
@@ -80,6 +81,14 @@ def judged_steps(study: Study, examples: Examples | None) -> int | None:
 
 def _tensors(model: nn.Module) -> Iterator[Tensor]:
     return chain(model.parameters(), model.buffers())
+
+
+def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterInit, ...]:
+    """What is drawn anew: nothing where the model is to start as its builder leaves it."""
+    if study.training.variance == "own":
+        return ()
+    variance: Variance = "he" if study.training.variance == "he" else "gating"
+    return init_plan(model, example, variance=variance, branch_scale=_branch_scale(study))
 
 
 def _branch_scale(study: Study) -> BranchScale:

@@ -73,7 +73,7 @@ def _place(unit: Unit) -> str:
 def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> Depth:
     """Count the units on the minimal path of `model`, by watching it run on `example` (no weights are allocated).
 
-    `units=[Block]` makes every call of these classes one unit; a number is taken as the total.
+    `units=[Block]` makes every call of these classes along the minimal path one unit; a number is taken as the total.
     """
     check_units(units)
     if isinstance(units, int):

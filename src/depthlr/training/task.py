@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from depthlr.data.examples import Examples
 from depthlr.data.order import batch_order
 from depthlr.errors import DepthlrError
+from depthlr.trace.record import readout_of
 from depthlr.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
@@ -46,14 +47,17 @@ class Training:
             raise DepthlrError(f"steps = {self.steps} and batch = {self.batch}: both must be at least 1.")
 
 
-def mean_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Mean over all predictions, (batch, classes) or (batch, tokens, classes)."""
-    if not isinstance(logits, Tensor):
-        raise DepthlrError(
-            f"cross_entropy takes a tensor of logits, and the model's output is of type {type(logits).__name__}: name "
-            "a loss of your own that takes it, as module:function."
-        )
-    return F.cross_entropy(logits.float().flatten(0, -2), target.flatten())
+def mean_cross_entropy(output: Any, target: Tensor) -> Tensor:
+    """Mean over all predictions of the readout: (batch, classes), (batch, tokens, classes) or (batch, classes, ...).
+
+    Which of the last two is told by the target's shape; where both suit it, three dimensions are tokens.
+    """
+    logits = readout_of(output).float()
+    tokens = target.shape == logits.shape[:-1]
+    pixels = logits.dim() > 2 and target.shape == (logits.shape[0], *logits.shape[2:])
+    if pixels and not (tokens and logits.dim() == 3):
+        return F.cross_entropy(logits, target)
+    return F.cross_entropy(logits.flatten(0, -2), target.flatten())
 
 
 @dataclass(frozen=True)
