@@ -32,6 +32,8 @@ def serve(
         else:
             print(url)
         sys.stdout.flush()  # a pipe's reader wants it now
+        if not Path(study).exists():
+            print_note(f"{study} does not exist yet: the page waits for it")
         print_note("open this address in a browser; Ctrl-C ends it")
         try:
             threading.Event().wait()

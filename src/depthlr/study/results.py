@@ -157,10 +157,14 @@ def read_results(path: Path | str) -> Results:
 
 
 def _fault(curve: Curve) -> str | None:
-    if curve.optimum is None:
-        return f"every rate diverged, down to {curve.rates[0]:g}, so it has no optimum; lower search.low"
-    if curve.optimum.edge == "low":
-        return f"the optimum is the lowest rate allowed, {curve.optimum.rate:g}, and is not fitted; lower search.low"
-    if curve.optimum.edge == "high":
-        return f"the optimum is the highest rate allowed, {curve.optimum.rate:g}, and is not fitted; raise search.high"
+    best = curve.optimum
+    if best is None:
+        return f"every rate diverged, down to {curve.rates[0]:g}, so it has no optimum; lower search.low in a new study"
+    if best.edge == "low":
+        return (
+            f"the optimum is the lowest rate allowed, {best.rate:g}, and is not fitted; lower search.low in a new study"
+        )
+    if best.edge == "high":
+        cut = f"the optimum is the highest rate allowed, {best.rate:g}, and is not fitted"
+        return f"{cut}; raise search.high in a new study"
     return None

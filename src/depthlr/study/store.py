@@ -164,7 +164,9 @@ def _create(connection: sqlite3.Connection) -> None:
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
     if _pragma(connection, "application_id") != APPLICATION:
-        raise DepthlrError(f"{path} is not a study of depthlr: it was left as it is; choose another name.")
+        raise DepthlrError(
+            f"{path} is not a study of depthlr: it was left as it is; name the .sqlite file of one, or a new one."
+        )
     if _pragma(connection, "user_version") > SCHEMA:
         raise DepthlrError(f"{path} was written by a newer depthlr: upgrade with pip install -U depthlr.")
 
@@ -262,7 +264,7 @@ def _sentences(path: Path) -> Iterator[None]:
         text = str(error)
         sqlite = text if isinstance(error, sqlite3.Error) else ""  # an OSError's has the path in it, and so any word
         if "not a database" in sqlite:
-            says = "is not a study of depthlr: it was left as it is; choose another name"
+            says = "is not a study of depthlr: it was left as it is; name the .sqlite file of one, or a new one"
         elif "malformed" in sqlite:
             says = f"is damaged ({text}): restore a copy of it, or move it away and run the sweep anew"
         elif "full" in sqlite or getattr(error, "errno", None) in NO_ROOM:
