@@ -331,6 +331,16 @@ def test_the_grid_of_every_finished_search_was_timed(kept) -> None:
     assert all(s.facts["plain_grid_seconds"] > 0 for s in finished)
 
 
+@pytest.mark.parametrize(("data", "least", "most"), [("cifar", 3, 6), ("imagenet", 1.6, 2.6)])
+def test_full_epochs_of_cifar_take_three_to_six_times_the_seconds_and_of_imagenet_about_twice(
+    kept, data, least, most
+) -> None:
+    both = [kept.protocols(sweep.setting) for name, sweep in kept.sweeps.items() if data in name and sweep.counts]
+    ratios = [full.facts["sweep_seconds"] / short.facts["sweep_seconds"] for full, *rest in both for short in rest]
+    assert len(ratios) >= 4
+    assert least < min(ratios) < max(ratios) < most
+
+
 def test_building_a_large_vit_takes_half_to_four_fifths_of_100_plain_steps(kept) -> None:
     def grid(name: str, protocol: str) -> float:
         return under(kept, name, protocol).facts["plain_grid_seconds"]

@@ -57,15 +57,20 @@ def another_lane_pays(runner: GraphRunner) -> float:
     return 1 / runner.lanes
 
 
+def assert_plain(task: Task, runner: GraphRunner, device: str = "cpu", *, rtol: float) -> None:
+    """Every cell once, with the plain loop's losses."""
+    found = []
+    for cell, outcome in runner.train(CELLS):  # at once: where a CPU plays the GPU the next cell writes over its losses
+        np.testing.assert_allclose(outcome.losses, train_plainly(task, cell, device).losses, rtol=rtol)
+        found.append(cell)
+    assert sorted(found) == sorted(CELLS)
+
+
 @pytest.mark.usefixtures("pretend_gpu")
 @pytest.mark.parametrize("steps", [1, 2, 3, 12, 40])
 def test_lanes_give_the_plain_loops_numbers_however_short_a_run_is(steps: int) -> None:
     task = tiny_task(2, "resnet?width=4&batch_norm=true&blocks={}", optimizer="momentum", steps=steps)
-    left = set(CELLS)
-    for cell, outcome in GraphRunner(task, "cpu").train(CELLS):
-        np.testing.assert_allclose(outcome.losses, train_plainly(task, cell).losses, rtol=2e-4)
-        left.remove(cell)
-    assert not left
+    assert_plain(task, GraphRunner(task, "cpu"), rtol=2e-4)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -74,8 +79,7 @@ def test_lanes_of_a_gpu_give_the_plain_loops_numbers_however_short_a_run_is(step
     task = tiny_task(2, optimizer="momentum", steps=steps)
     runner = GraphRunner(task)
     try:
-        for cell, outcome in runner.train(CELLS):
-            np.testing.assert_allclose(outcome.losses, train_plainly(task, cell, "cuda").losses, rtol=1e-3)
+        assert_plain(task, runner, "cuda", rtol=1e-3)
     finally:
         runner.close()
 
@@ -110,8 +114,7 @@ def test_a_model_that_draws_keeps_to_one_lane(monkeypatch) -> None:
     task = DRAWING["dropout by a call"]
     runner = GraphRunner(task, "cpu", most=3)
     assert runner.lanes == 1
-    for cell, outcome in runner.train(CELLS):
-        np.testing.assert_allclose(outcome.losses, train_plainly(task, cell).losses, rtol=2e-4)
+    assert_plain(task, runner, rtol=2e-4)
 
 
 @pytest.mark.usefixtures("pretend_gpu")
