@@ -16,8 +16,7 @@ from benchmarks.transferbench.task import Split, Task
 from benchmarks.transferbench.tasks import TASKS
 
 from depthlr.data.sources import data_folder
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.training.device import chosen_device
 

@@ -42,4 +42,4 @@ class Models:
 
     def optimizers(self, parameters: list[nn.Parameter]) -> list[Optimizer]:
         """Those of a cell, at a rate that is set or divided out later."""
-        return make_optimizers(self._trained.training, parameters, 1e-3)
+        return make_optimizers(self._trained.training, nn.ParameterList(parameters), 1e-3)

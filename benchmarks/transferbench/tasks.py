@@ -15,7 +15,8 @@ from typing import Any
 
 from benchmarks.transferbench.task import Split, Task
 
-from depthlr.study.description import Data, Models, Search, Study, Training
+from depthlr.study.description import Data, Models, Search, Study
+from depthlr.training.training import Training
 
 IMAGES = 12_800  # 100 batches of 128
 LAYERS = (3, 6, 12, 24)

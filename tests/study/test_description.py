@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from depthlr.errors import DepthlrError
 from depthlr.law import grid_spacing
 from depthlr.study import Data, Models, Search, Study, Training, difference, parse_study, study_from_dict, to_toml
-from depthlr.study.description import BRANCH_SCALES, METRICS, SEARCHES, VARIANCES
+from depthlr.study.description import SEARCHES
 from depthlr.study.toml import read_study
-from depthlr.training.schedule import SCHEDULES
-from depthlr.training.task import OPTIMIZERS, PRECISIONS
+from depthlr.training.schedule import SCHEDULES, WARMING
+from depthlr.training.training import BRANCH_SCALES, DECAYS, METRICS, OPTIMIZERS, PRECISIONS, VARIANCES
 
 TEXT = """
 name = "first"
@@ -34,7 +34,8 @@ models = st.builds(
     st.just("blocks"),
     st.sets(counts, min_size=1, max_size=6).map(sorted).map(tuple),
 )
-data = st.builds(Data, st.sampled_from(["digits", "images?size=32"]), st.none() | names, st.none() | counts)
+held_out = st.floats(0, 1, exclude_min=True, exclude_max=True) | counts | st.just("test")
+data = st.builds(Data, st.sampled_from(["digits", "images?size=32"]), st.none() | names, st.none() | counts, held_out)
 
 
 @st.composite
@@ -47,12 +48,19 @@ def trainings(draw):
         draw(st.none() | shares) if optimizer == "momentum" else None,
         draw(st.floats(0, 1e300)),
         schedule,
-        draw(st.none() | shares.filter(bool)) if schedule.startswith("warmup") else None,
+        draw(st.none() | shares.filter(bool)) if schedule in WARMING else None,
         draw(counts),
         precision=draw(st.sampled_from(PRECISIONS)),
         metric=draw(st.sampled_from(METRICS)),
         variance=draw(st.sampled_from(VARIANCES)),
         branch_scale=draw(st.sampled_from(BRANCH_SCALES)),
+        betas=draw(st.none() | st.tuples(shares, shares)) if optimizer in {"adam", "adamw", "muon"} else None,
+        decay=draw(st.none() | st.sampled_from(DECAYS)),
+        clip=draw(st.none() | st.floats(1e-3, 10)),
+        ema=draw(st.none() | shares),
+        label_smoothing=draw(st.none() | shares),
+        augment=draw(st.none() | st.sampled_from([("flip",), ("flip", "crop=4"), ("mixup=0.2",), "mine:transform"])),
+        evaluate_at=draw(st.none() | st.tuples(shares.filter(bool))),
         **{budget: draw(counts)},
     )
 

@@ -15,7 +15,7 @@ from depthlr.study.description import Search
 from depthlr.training.cell import Cell
 from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
-from depthlr.training.stepper import Stepper, initial_state
+from depthlr.training.stepper import Stepper, start_of
 
 DIGITS = load("digits")
 
@@ -129,7 +129,7 @@ def test_the_captured_step_starts_from_the_seeds_buffers_too(their_state):
     host, expected = task.build(), task.build()
     stepper = Stepper(task, host, task.examples, cpu, compiled=False)
     for seed in (0, 1, 0):
-        stepper.load(initial_state(task, host, seed, cpu), task.order(seed), 0.1)
+        stepper.load(start_of(task, host, seed, cpu), 0.1)
         task.initialise(expected, seed)
         for name, buffer in expected.named_buffers():
             assert torch.equal(stepper.model.get_buffer(name), buffer)

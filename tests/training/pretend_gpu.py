@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import pytest
 import torch
 
-from depthlr.training import stepper
-from depthlr.training.stepper import Stepper
+from depthlr.training import graphs, stepper
 
 
 class Stream:
@@ -30,44 +29,18 @@ class Event:
         pass
 
 
-class Graph:
-    step: Stepper
-
-    def replay(self) -> None:
-        TAKE(self.step)
-
-
-TAKE = Stepper.__call__
-
-
 @pytest.fixture
 def pretend_gpu(monkeypatch) -> None:
-    capturing: list[Graph] = []
     ones = torch.ones
-
-    def called(self: Stepper) -> None:
-        if capturing:
-            capturing[0].step = self
-        else:
-            TAKE(self)
-
-    @contextmanager
-    def graph(captured: Graph, stream: Stream):
-        capturing.append(captured)
-        yield
-        capturing.clear()
-
-    monkeypatch.setattr(Stepper, "__call__", called)
+    monkeypatch.setattr(graphs, "captured", lambda function, stream: function)
     monkeypatch.setattr(stepper, "compile_repeated", lambda model: None)
     monkeypatch.setattr(torch, "ones", lambda *shape, pin_memory=False, **options: ones(*shape, **options))
     for name, played in {
-        "CUDAGraph": Graph,
         "Event": Event,
         "Stream": Stream,
         "current_stream": Stream,
         "device": nullcontext,
         "empty_cache": lambda: None,
-        "graph": graph,
         "manual_seed": torch.manual_seed,
         "stream": nullcontext,
         "synchronize": lambda device: None,

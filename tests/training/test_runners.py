@@ -25,12 +25,13 @@ from depthlr.training import (
     train_plainly,
     try_step,
 )
-from depthlr.training.captured_optimizer import CapturedMuon
 from depthlr.training.cell import has_diverged
 from depthlr.training.engine import open_engine
-from depthlr.training.schedule import multipliers
-from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
-from depthlr.training.task import OPTIMIZERS, Task
+from depthlr.training.optimizer import CapturedMuon
+from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
+from depthlr.training.stepper import Stepper, another, compile_repeated, start_of
+from depthlr.training.task import Task
+from depthlr.training.training import OPTIMIZERS
 from depthlr.training.workers import _train
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
@@ -48,7 +49,7 @@ def stepped(task: Task, cell: Cell) -> np.ndarray:
     cpu, host = torch.device("cpu"), task.build()
     stepper = Stepper(task, host, task.examples, cpu, compiled=False)
     for _ in range(2):  # a second run must not remember the first
-        stepper.load(initial_state(task, host, cell.seed, cpu), task.order(cell.seed), cell.rate)
+        stepper.load(start_of(task, host, cell.seed, cpu), cell.rate)
         torch.manual_seed(cell.seed)
         for _ in range(task.training.steps):
             stepper()
@@ -254,12 +255,17 @@ def test_every_rate_of_a_seed_sees_the_same_batches() -> None:
     assert first[0] == first[1]
 
 
-def test_captured_muon_is_torchs() -> None:
+@pytest.mark.parametrize("scale", ["original", "match_rms_adamw"])
+def test_captured_muon_is_torchs(scale: str) -> None:
     torch.manual_seed(0)
     theirs, ours = (nn.Parameter(torch.randn(6, 4)) for _ in range(2))
     ours.data.copy_(theirs.data)
     rate = torch.tensor(0.1)
-    pair = torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1), CapturedMuon([ours], rate, 0.1)
+    ours_decayed = [{"params": [ours], "weight_decay": 0.1}]
+    pair = (
+        torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1, adjust_lr_fn=scale),
+        CapturedMuon(ours_decayed, rate, scale),
+    )
     for _ in range(5):
         gradient = torch.randn(6, 4)
         for parameter, optimizer in zip((theirs, ours), pair, strict=True):
@@ -268,13 +274,13 @@ def test_captured_muon_is_torchs() -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "warmup", "cosine", "warmup-cosine"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_schedules_stay_between_zero_and_one(schedule: str) -> None:
-    factors = multipliers(schedule, 50, 0.2)
+    factors = factors_of(schedule, 50, 0.2, 0.2)
     assert all(0 < f <= 1 for f in factors)
     assert max(factors) == 1
-    assert (factors[0] == pytest.approx(0.1)) == ("warmup" in schedule)
-    assert (factors[-1] < 0.01) == ("cosine" in schedule)
+    assert (factors[0] == pytest.approx(0.1)) == (schedule in WARMING)
+    assert (factors[-1] <= 0.1) == schedule.endswith(("cosine", "linear", "wsd"))
 
 
 def test_what_repeats_is_compiled() -> None:
@@ -283,7 +289,7 @@ def test_what_repeats_is_compiled() -> None:
     assert [layer._compiled_call_impl is not None for layer in model.layers] == [False, True, True]
 
 
-@pytest.mark.parametrize("bad", [{"optimizer": "lion"}, {"schedule": "linear"}, {"precision": "fp8"}, {"steps": 0}])
+@pytest.mark.parametrize("bad", [{"optimizer": "lion"}, {"schedule": "cosin"}, {"precision": "fp8"}, {"steps": 0}])
 def test_bad_settings_are_refused(bad: dict) -> None:
     with pytest.raises(DepthlrError):
         Training(**{"steps": 10, **bad})

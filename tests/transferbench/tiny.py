@@ -4,7 +4,8 @@ from typing import Any
 
 from benchmarks.transferbench.task import Split, Task
 
-from depthlr.study.description import Data, Models, Search, Study, Training
+from depthlr.study.description import Data, Models, Search, Study
+from depthlr.training.training import Training
 
 
 def tiny_task(

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from depthlr.check import count
 from depthlr.cli.output import print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.sweep import engine_for
@@ -24,12 +25,12 @@ from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
-from depthlr.study.check import count
 from depthlr.study.depths import depths_of
-from depthlr.study.description import Models, Search, Study, Training
+from depthlr.study.description import Models, Search, Study
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
 from depthlr.study.toml import MOST_SEEDS
+from depthlr.training.training import Training
 from depthlr.transfer.measured_change import measured_change
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}

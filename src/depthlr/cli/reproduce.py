@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from depthlr import check
 from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
 from depthlr.cli.given import given
@@ -26,9 +27,8 @@ from depthlr.recipes.protocol import PROTOCOLS, protocol_named
 from depthlr.recipes.running.deadline import Deadline
 from depthlr.recipes.running.job import Job
 from depthlr.recipes.running.jobs import chosen, is_measured, job_of, run_job
-from depthlr.study import check
 from depthlr.training.device import chosen_device
-from depthlr.training.task import PRECISIONS
+from depthlr.training.training import PRECISIONS
 
 PAGE = Path("docs/results.md")
 OF_RUNS = ("protocol", "seconds", "precision", "at_once", "resume_tables")

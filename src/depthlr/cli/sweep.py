@@ -23,7 +23,6 @@ from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.study_file import is_study_file
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.examples import Examples
-from depthlr.data.sources import load
 from depthlr.errors import DepthlrError
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
@@ -38,7 +37,7 @@ from depthlr.study.results import Results
 from depthlr.study.run import OpenRunner
 from depthlr.study.run import sweep as run_sweep
 from depthlr.study.store import read_store
-from depthlr.study.task import task_at
+from depthlr.study.task import load_data, task_at
 from depthlr.study.toml import read_study, study_from_dict
 from depthlr.training.engine import open_engine
 from depthlr.training.trial import try_step
@@ -81,7 +80,7 @@ def sweep(
     wanted, path = _study(study, flags, out)
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
-    examples = load(wanted.data.name, wanted.data.folder)
+    examples, held_out = load_data(wanted)
     depths = depths_of(wanted, examples.input)
     if parse_spec(wanted.model.spec).family != "zoo" and wanted.training.variance != "own":
         print_note(
@@ -92,18 +91,22 @@ def sweep(
             with (
                 _live_page(path, serve),
                 SweepProgress(wanted) as progress,
-                engine_for(wanted, examples) as open_runner,
+                engine_for(wanted, examples, held_out) as open_runner,
             ):
-                results = run_sweep(wanted, open_runner, path, examples=examples, depths=depths, progress=progress)
+                results = run_sweep(
+                    wanted, open_runner, path, examples=examples, held_out=held_out, depths=depths, progress=progress
+                )
         except SweepInterrupted as stop:
             print_note(f"{stop}")
             raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT)) from None
     _print(results, path, json)
 
 
-def engine_for(study: Study, examples: Examples) -> AbstractContextManager[OpenRunner]:
+def engine_for(
+    study: Study, examples: Examples, held_out: Examples | None = None
+) -> AbstractContextManager[OpenRunner]:
     """Runners of the training layer, for a study's models of any size."""
-    make_task = partial(task_at, study, examples=examples)  # picklable, so that worker processes can call it
+    make_task = partial(task_at, study, examples=examples, held_out=held_out)
     try_step(make_task(study.model.sizes[0]))
     return open_engine(make_task)
 

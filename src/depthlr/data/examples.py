@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 import torch
 from torch import Tensor
+
+from depthlr.errors import DepthlrError
 
 
 class Examples(Protocol):
@@ -35,3 +39,68 @@ class Examples(Protocol):
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and int64 targets of these examples; the indices lie on the same device."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """Some of the examples of a set, numbered from 0."""
+
+    whole: Examples
+    indices: Tensor = field(repr=False)  # int64, into the whole
+    part: str  # which part of the whole this is, for the digest
+
+    @property
+    def name(self) -> str:
+        return self.whole.name
+
+    @property
+    def classes(self) -> int:
+        return self.whole.classes
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.whole.digest} {self.part}".encode()).hexdigest()
+
+    @property
+    def attribution(self) -> str:
+        return self.whole.attribution
+
+    @property
+    def input(self) -> str:
+        return self.whole.input
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, whole=self.whole.to(device), indices=self.indices.to(device))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        return self.whole.batch(self.indices.index_select(0, indices))
+
+
+def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples]:
+    """Examples to train on, and examples to evaluate on.
+
+    Args:
+        examples: the whole set. A stream of text is cut in two; of others, examples are drawn by a fixed seed.
+        held_out: how many examples to evaluate on, or which share of them.
+    """
+    count = held_out if isinstance(held_out, int) else round(held_out * len(examples))
+    if not 1 <= count < len(examples):
+        raise DepthlrError(
+            f"{count} of {len(examples)} examples of {examples.name} cannot be held out: choose from 1 to "
+            f"{len(examples) - 1}."
+        )
+    if hasattr(examples, "cut"):  # examples that overlap
+        first, last = examples.cut(count)
+        return first, last
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0))
+    first, last = order[:-count].sort().values, order[-count:].sort().values
+    return Subset(examples, first, f"all but {count}"), Subset(examples, last, f"{count} held out")
+
+
+def one_pass(examples: Examples) -> Tensor:
+    """Indices that see all of the data once: every example, or those windows of a text that do not overlap."""
+    stride = getattr(examples, "stride", 1)
+    return torch.arange(0, len(examples), stride)

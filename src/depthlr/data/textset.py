@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -44,6 +45,22 @@ class TextSet:
 
     def to(self, device: torch.device | str) -> Self:
         return replace(self, ids=self.ids.to(device))
+
+    @property
+    def stride(self) -> int:
+        """Between windows that do not overlap."""
+        return self.context
+
+    def cut(self, held_out: int) -> tuple[Self, Self]:
+        """The text before its last part, and that part, which holds so many windows."""
+        place = len(self.ids) - held_out - self.context
+        if place <= self.context:
+            raise DepthlrError(f"{self.name}: {held_out} held-out windows leave too little text to train on.")
+        parts = []
+        for part, ids in (("before", self.ids[:place]), ("from", self.ids[place:])):
+            digest = hashlib.sha256(f"{self.digest} {part} {place}".encode()).hexdigest()
+            parts.append(replace(self, ids=ids, digest=digest))
+        return parts[0], parts[1]
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> int64 (B, T), int64 (B, T)
         places = indices[:, None] + self._offsets

@@ -1,9 +1,8 @@
 """What a builder accepts: each check returns the value, or raises one sentence that says what to write instead."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, did_you_mean
 
 
 def positive_integer(name: str, value: object) -> int:
@@ -26,12 +25,6 @@ def choice(name: str, value: object, options: Iterable[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
     raise DepthlrError(f"{name}={value!r} is unknown{did_you_mean(str(value), known)}: choose from {', '.join(known)}.")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)`, or nothing when no known word is near."""
-    near = get_close_matches(word, list(known), n=1)
-    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def divisor(name: str, value: int, of: str, total: int) -> int:

@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.models.example import Floats, Ids, InputShape
 from depthlr.models.torchvision_operators import import_torchvision
 from depthlr.models.value import Value

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.models.value import Value, format_value, parse_value, split_unquoted
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name

@@ -8,7 +8,8 @@ from depthlr.models.spec import parse_spec
 from depthlr.recipes.printed import Printed
 from depthlr.recipes.protocol import SMOKE_BATCH, SMOKE_SIZES, protocol_named
 from depthlr.recipes.setting import tiny
-from depthlr.study.description import LOSS, Data, Models, Study, Training
+from depthlr.study.description import Data, Models, Study
+from depthlr.training.training import LOSS, Training
 
 SEEDS = {"paper": 8, "short": 3, "smoke": 2}
 

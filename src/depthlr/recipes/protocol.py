@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
+from depthlr.errors import DepthlrError, did_you_mean
 
 PROTOCOLS: dict[str, str] = {
     "paper": "three seeds, full epochs",

@@ -18,8 +18,9 @@ from depthlr.recipes.protocol import (
     SMOKE_SIZES,
     protocol_named,
 )
-from depthlr.study.description import Data, Models, Search, Study, Training
+from depthlr.study.description import Data, Models, Search, Study
 from depthlr.study.results import Over
+from depthlr.training.training import Training
 
 CONVOLUTIONAL = (3, 4, 6, 8, 12, 16, 24, 30)  # layers of a CNN, blocks of a ResNet
 BLOCKS = (2, 4, 6, 8, 12, 16, 20)  # of a transformer

@@ -1,7 +1,7 @@
 """Layer 3: a sweep over rates that is described, searched, stored and resumed."""
 
 from depthlr.study.depths import depths_of
-from depthlr.study.description import Data, Models, Search, Study, Training, difference
+from depthlr.study.description import Data, Models, Search, Study, difference
 from depthlr.study.environment import Environment, environment
 from depthlr.study.estimate import Estimate, estimate
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
@@ -14,6 +14,7 @@ from depthlr.study.store import Store, open_store, read_store
 from depthlr.study.table import to_csv, to_json
 from depthlr.study.task import judged_steps, task_at
 from depthlr.study.toml import parse_study, read_study, study_from_dict, to_toml
+from depthlr.training.training import Training
 
 __all__ = [
     "Curve",

@@ -9,23 +9,15 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from depthlr import check
 from depthlr.data.sources import parse_name, source_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED
 from depthlr.law.grid import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
-from depthlr.python_name import is_python_name
-from depthlr.study import check
-from depthlr.training.schedule import SCHEDULES
-from depthlr.training.task import OPTIMIZERS, PRECISIONS
+from depthlr.training.training import Training
 
-MOMENTUM = 0.9
-WARMUP = 0.1
-METRICS = ("budget", "last_epoch")
-VARIANCES = ("gating", "he", "own")
-BRANCH_SCALES = ("auto", "last", "each", "none")
-LOSS = "cross_entropy"
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
@@ -66,11 +58,20 @@ class Models:
 
 @dataclass(frozen=True)
 class Data:
-    """A data set by name, the folder it lies in, and how many of its first examples to take (all, unless told)."""
+    """A data set and its held-out part.
+
+    Args:
+        name: of the data set.
+        folder: where it lies.
+        limit: train on its first so many examples; all, unless told.
+        validation: what runs are evaluated on: a share of the data set (0.1), a number of its examples (5000), one of
+            its splits ("test"), or the user's own as package.module:callable.
+    """
 
     name: str = "digits"
     folder: str | None = None
     limit: int | None = None
+    validation: float | int | str | None = None
 
     def __post_init__(self) -> None:
         source_of(parse_name(check.text("data.name", self.name))[0])
@@ -78,72 +79,12 @@ class Data:
             check.text("data.folder", self.folder)
         if self.limit is not None:
             check.count("data.limit", self.limit)
-
-
-@dataclass(frozen=True)
-class Training:
-    """How one cell is trained and what it is judged by. Exactly one of steps and epochs is given."""
-
-    optimizer: str = "sgd"
-    momentum: float | None = None
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    warmup: float | None = None  # the share of the budget over which the rate rises
-    batch: int = 128
-    steps: int | None = None
-    epochs: int | None = None
-    precision: str = "fp32"
-    metric: str = "budget"  # mean loss of every step, or of the last epoch's
-    variance: str = "gating"
-    branch_scale: str = "auto"
-    loss: str = LOSS  # or a function of the user's own, package.module:name, of output and target
-
-    def __post_init__(self) -> None:
-        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
-            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
-        check.one_of("training.optimizer", self.optimizer, OPTIMIZERS)
-        check.one_of("training.schedule", self.schedule, SCHEDULES)
-        check.one_of("training.precision", self.precision, PRECISIONS)
-        check.one_of("training.metric", self.metric, METRICS)
-        check.one_of("training.variance", self.variance, VARIANCES)
-        check.one_of("training.branch_scale", self.branch_scale, BRANCH_SCALES)
-        check.count("training.batch", self.batch)
-        if (self.steps is None) == (self.epochs is None):
-            given = "neither" if self.steps is None else "both"
-            raise DepthlrError(f"training has {given} of steps and epochs: give one of them, such as steps = 100.")
-        check.count("training.steps" if self.epochs is None else "training.epochs", self.steps or self.epochs or 0)
-        _set(
-            self,
-            weight_decay=check.number("training.weight_decay", self.weight_decay),
-            momentum=self._momentum(),
-            warmup=self._warmup(),
-        )
-
-    def _momentum(self) -> float | None:
-        if self.optimizer == "momentum":
-            return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
-        if self.momentum is not None:
-            raise DepthlrError(
-                f"training.momentum is set, but {self.optimizer} takes none: leave it out, or choose the optimizer "
-                "momentum."
-            )
-        return None
-
-    def _warmup(self) -> float | None:
-        if self.schedule.startswith("warmup"):
-            share = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup, below=1)
-            if share == 0:
-                raise DepthlrError(f"training.warmup is 0: give a share of the budget, or the schedule {self._cold()}.")
-            return share
-        if self.warmup is not None:
-            raise DepthlrError(
-                f"training.warmup is set, but the schedule is {self.schedule}: leave it out, or choose a schedule "
-                "that warms up, warmup or warmup-cosine."
-            )
-        return None
-
-    def _cold(self) -> str:
-        return "cosine" if self.schedule.endswith("cosine") else "constant"
+        if isinstance(self.validation, str):
+            check.text("data.validation", self.validation)
+        elif isinstance(self.validation, int):
+            check.count("data.validation", self.validation)
+        elif self.validation is not None:
+            check.share("data.validation", self.validation)
 
 
 @dataclass(frozen=True)
@@ -195,6 +136,10 @@ class Study:
 
     def __post_init__(self) -> None:
         check.text("name", self.name)
+        if self.data.validation is None and self.training.metric == "validation":
+            raise DepthlrError("training.metric is validation: say what to evaluate on, such as data.validation = 0.1.")
+        if self.data.validation is None and self.training.evaluate_at is not None:
+            raise DepthlrError("training.evaluate_at is set: say what to evaluate on, such as data.validation = 0.1.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain tables, as TOML and JSON have them; entries that are not set are left out."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.study.facts import read_facts
-from depthlr.study.record import COLUMNS, Record, read_record
+from depthlr.study.record import Record, read_record
 from depthlr.study.results import Results, results_of
-from depthlr.study.store import Content, fact_rows, read_store, reading
+from depthlr.study.store import Content, cell_columns, fact_rows, read_store, reading
 from depthlr.training.cell import Cell
 
 PATIENCE = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
@@ -91,5 +91,5 @@ def _snapshot(content: Content, version: int) -> Snapshot:
 
 def _rows(connection: sqlite3.Connection, after: int) -> list[tuple[Any, ...]]:
     """The next page of records; a replaced record is a new row, so that what is new always comes last."""
-    query = f"SELECT rowid, {', '.join(COLUMNS)} FROM cells WHERE rowid > ? ORDER BY rowid LIMIT {PAGE}"
+    query = f"SELECT rowid, {cell_columns(connection)} FROM cells WHERE rowid > ? ORDER BY rowid LIMIT {PAGE}"
     return connection.execute(query, (after,)).fetchall()

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from depthlr.training.cell import Cell, Outcome
+from depthlr.training.cell import Cell, Evaluation, Outcome
 
-COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished", "losses", "sha256")
+COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished", "losses", "sha256", "evaluations")
 
 
 @dataclass(frozen=True)
 class Record:
-    """A finished cell; `loss` is what it is judged by, infinite if it diverged. `losses` are float32, one a step."""
+    """A finished cell; `loss` is what it is judged by, infinite if it diverged. `losses` are float32, one a step.
+
+    `evaluations` are float64, three numbers each: steps, loss and accuracy on held-out data, NaN where there is none.
+    """
 
     cell: Cell
     loss: float
@@ -26,33 +29,53 @@ class Record:
     seconds: float
     finished: str  # the date and time, UTC
     losses: bytes = field(repr=False)
+    evaluations: bytes = field(default=b"", repr=False)
 
     @property
     def sha256(self) -> str:
         head = (*_values(self.cell), self.loss, self.diverged, self.seconds, self.finished, len(self.losses))
-        return hashlib.sha256(repr(head).encode() + self.losses).hexdigest()
+        return hashlib.sha256(repr(head).encode() + self.losses + self.evaluations).hexdigest()
+
+    def evaluated(self) -> tuple[Evaluation, ...]:
+        """What the run was evaluated as, in the order of its steps."""
+        rows = np.frombuffer(self.evaluations, "<f8").reshape(-1, 3).tolist()
+        return tuple(Evaluation(int(s), loss, None if math.isnan(a) else a) for s, loss, a in rows)
 
     def row(self) -> tuple[Any, ...]:
         """As the store writes it, in the order of COLUMNS."""
         head = (*_values(self.cell), self.loss, int(self.diverged), self.seconds, self.finished)
-        return (*head, self.losses, self.sha256)
+        return (*head, self.losses, self.sha256, self.evaluations)
 
 
-def record(cell: Cell, outcome: Outcome, last: int | None) -> Record:
-    """A finished cell judged by the mean loss of its `last` steps, or of all; whatever is not finite diverged."""
+def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
+    """A finished cell; whatever is not finite diverged.
+
+    Args:
+        cell: which one.
+        outcome: what its runner returned.
+        last: judge it by the mean loss of so many last steps, or of all.
+        metric: "validation" judges it by its last evaluation instead.
+    """
     losses = np.ascontiguousarray(outcome.losses, dtype="<f4")
-    judged = losses if last is None else losses[-last:]
-    diverged = bool(outcome.diverged) or not judged.size or not bool(np.isfinite(losses).all())
-    loss = math.inf if diverged else math.fsum(map(float, judged)) / judged.size  # fsum: the same on any machine
+    judged = [float(loss) for loss in (losses if last is None else losses[-last:])]
+    if metric == "validation":
+        judged = [one.loss for one in outcome.evaluations[-1:]]
+    sound = bool(judged) and bool(np.isfinite(losses).all()) and all(map(math.isfinite, judged))
+    diverged = bool(outcome.diverged) or not sound
+    loss = math.inf if diverged else math.fsum(judged) / len(judged)  # fsum: the same on any machine
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes())
+    rows = [(one.steps, one.loss, math.nan if one.accuracy is None else one.accuracy) for one in outcome.evaluations]
+    evaluations = np.array(rows, dtype="<f8").tobytes()
+    return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations)
 
 
 def read_record(row: Sequence[Any]) -> Record | None:
     """A record as it was written, or None where a bit of it changed since."""
-    size, seed, rate, loss, diverged, seconds, finished, losses, sha256 = row
+    size, seed, rate, loss, diverged, seconds, finished, losses, sha256, evaluations = row
     try:
-        found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, bytes(losses))
+        found = Record(
+            Cell(size, seed, rate), loss, bool(diverged), seconds, finished, bytes(losses), bytes(evaluations or b"")
+        )
         return found if found.sha256 == sha256 and diverged in (0, 1) else None
     except (TypeError, ValueError):
         return None

@@ -19,7 +19,7 @@ from depthlr.study.record import Record, record
 from depthlr.study.results import Results, results_of
 from depthlr.study.search import wanted
 from depthlr.study.store import Store, open_store
-from depthlr.study.task import judged_steps
+from depthlr.study.task import data_digest, judged_steps
 from depthlr.training.cell import Cell, Runner
 
 OpenRunner = Callable[[int], Runner]
@@ -52,11 +52,12 @@ def sweep(
     store_path: Path | str,
     *,
     examples: Examples | None = None,
+    held_out: Examples | None = None,
     depths: Mapping[int, int] | None = None,
     progress: Progress | None = None,
     environment: Environment | None = None,
 ) -> Results:
-    """Run a study, or what is left of it, into its file. `examples` and `depths` are recorded with it.
+    """Run a study, or what is left of it, into its file. The data's digest and `depths` are recorded with it.
 
     So is the `environment` that trains the cells: this process's, unless told otherwise. Interrupted by Ctrl-C, or
     killed, it has lost no finished cell, and the same call goes on from there.
@@ -64,7 +65,7 @@ def sweep(
     last = judged_steps(study, examples)
     path = Path(store_path)
     watch = progress or Silent()
-    digest = None if examples is None else examples.digest
+    digest = data_digest(examples, held_out)
     with open_store(path, study, data_digest=digest, depths=depths) as store:
         content = store.content()
         records = dict(content.records)
@@ -102,7 +103,7 @@ def _train(
                 left = dict.fromkeys(cells)
                 for cell, outcome in runner.train(cells):
                     left.pop(cell, None)
-                    done = record(cell, outcome, last)
+                    done = record(cell, outcome, last, metric=study.training.metric)
                     store.put(done)
                     records[cell] = done
                     wanted_next = list(left) or _wanted(study, records)

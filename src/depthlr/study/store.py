@@ -32,7 +32,7 @@ PATIENCE = 30.0  # seconds to wait for a reader or the writer to end its transac
 TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
-    "finished TEXT, losses BLOB, sha256 TEXT, PRIMARY KEY (size, seed, rate))",
+    "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, PRIMARY KEY (size, seed, rate))",
 )
 
 
@@ -102,6 +102,8 @@ def open_store(
             with _transaction(connection):
                 if new:
                     _create(connection)
+                elif "NULL" in cell_columns(connection):  # a file from before runs were evaluated
+                    connection.execute("ALTER TABLE cells ADD COLUMN evaluations BLOB")
                 _keep_facts(place, connection, study, data_digest, depths)
         yield Store(place, connection)
 
@@ -130,6 +132,12 @@ def reading(path: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connecti
 def fact_rows(connection: sqlite3.Connection) -> dict[str, str]:
     """The facts as they are stored."""
     return dict(connection.execute("SELECT name, value FROM facts").fetchall())
+
+
+def cell_columns(connection: sqlite3.Connection) -> str:
+    """The columns of a record, as a query names them; NULL for one that an older file has not."""
+    there = {row[1] for row in connection.execute("PRAGMA table_info(cells)")}
+    return ", ".join(name if name in there else f"NULL AS {name}" for name in COLUMNS)
 
 
 @contextmanager
@@ -242,7 +250,7 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
     facts = _facts(path, connection)
     records: dict[Cell, Record] = {}
     damaged = []
-    for row in connection.execute(f"SELECT {', '.join(COLUMNS)} FROM cells ORDER BY size, seed, rate"):
+    for row in connection.execute(f"SELECT {cell_columns(connection)} FROM cells ORDER BY size, seed, rate"):
         found = read_record(row)
         if found is None:
             damaged.append(Cell(*row[:3]))

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from itertools import chain
 
 import torch
 from torch import Tensor, nn
 
-from depthlr.data.examples import Examples
+from depthlr.data.examples import Examples, split
 from depthlr.data.order import steps_per_epoch
+from depthlr.data.sources import load, parse_name
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.example import Example
-from depthlr.python_name import python_callable
-from depthlr.study.description import LOSS, Study
+from depthlr.python_name import is_python_name, python_callable
+from depthlr.study.description import Study
 from depthlr.trace.random_states import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
-from depthlr.training.task import Training as Budget
+from depthlr.training.training import LOSS, Training
 
 
-def task_at(study: Study, size: int, examples: Examples) -> Task:
-    """The study's models of one size on these examples, with a seed's initialisation alike on every device."""
+def load_data(study: Study) -> tuple[Examples, Examples | None]:
+    """The examples that a study trains on, and those that it is evaluated on, if any."""
+    data, held_out = study.data, study.data.validation
+    if held_out is None:
+        return load(data.name, data.folder), None
+    if isinstance(held_out, str) and is_python_name(parse_name(held_out)[0]):
+        return load(data.name, data.folder), load(held_out, data.folder)
+    if isinstance(held_out, str):
+        return load(data.name, data.folder), load(data.name, data.folder, split=held_out)
+    return split(load(data.name, data.folder), held_out)
+
+
+def data_digest(examples: Examples | None, held_out: Examples | None = None) -> str | None:
+    """What a study's file remembers of its data: the digest of the examples, or of both parts."""
+    if examples is None or held_out is None:
+        return None if examples is None else examples.digest
+    return hashlib.sha256(f"{examples.digest} {held_out.digest}".encode()).hexdigest()
+
+
+def task_at(study: Study, size: int, examples: Examples, held_out: Examples | None = None) -> Task:
+    """The study's models of one size on these examples, with a seed's initialisation alike on every device.
+
+    Args:
+        study: what is trained, and how.
+        size: the value of the argument that the study varies.
+        examples: to train on.
+        held_out: to evaluate on, if anything.
+    """
     spec = study.model.at(size)
     template, example = build(spec, input=examples.input)
     plan = _plan(study, template, example)
@@ -43,25 +71,16 @@ def task_at(study: Study, size: int, examples: Examples) -> Task:
                 mine.copy_(theirs)
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
-    return Task(built, initialise, examples, budget(study, examples), loss_fn, limit=study.data.limit)
+    training = budget(study, examples)
+    return Task(built, initialise, examples, training, loss_fn, limit=study.data.limit, held_out=held_out)
 
 
-def budget(study: Study, examples: Examples) -> Budget:
-    """How a cell is trained, in steps."""
+def budget(study: Study, examples: Examples) -> Training:
+    """How a cell is trained, with its length in steps."""
     given = study.training
-    steps = given.steps
-    if steps is None:
-        steps = (given.epochs or 0) * epoch_steps(study, examples)
-    return Budget(
-        steps=steps,
-        batch=given.batch,
-        optimizer=given.optimizer,
-        momentum=given.momentum or 0.0,
-        weight_decay=given.weight_decay,
-        schedule=given.schedule,
-        warmup=given.warmup or 0.0,
-        precision=given.precision,
-    )
+    if given.epochs is None:
+        return given
+    return given.for_steps(given.epochs * epoch_steps(study, examples))
 
 
 def epoch_steps(study: Study, examples: Examples) -> int:
@@ -72,7 +91,7 @@ def epoch_steps(study: Study, examples: Examples) -> int:
 
 def judged_steps(study: Study, examples: Examples | None) -> int | None:
     """How many of a cell's last steps it is judged by; None for all of them."""
-    if study.training.metric == "budget":
+    if study.training.metric != "last_epoch":
         return None
     if examples is None:
         raise DepthlrError("The metric last_epoch needs to know how long an epoch is: pass the examples.")

@@ -9,10 +9,10 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
-from depthlr.study import check
-from depthlr.study.description import Data, Models, Search, Study, Training
+from depthlr import check
+from depthlr.errors import DepthlrError, did_you_mean
+from depthlr.study.description import Data, Models, Search, Study
+from depthlr.training.training import Training
 
 MOST_SEEDS = 1000
 TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Training, "search": Search}

@@ -1,16 +1,18 @@
 """Layer 2: training one cell, or many at once, on CPU cores or with CUDA graphs."""
 
-from depthlr.training.cell import Cell, Outcome, Runner
+from depthlr.training.cell import Cell, Evaluation, Outcome, Runner
 from depthlr.training.engine import open_engine
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
-from depthlr.training.task import Task, Training, mean_cross_entropy
+from depthlr.training.task import Task, mean_cross_entropy
+from depthlr.training.training import Training
 from depthlr.training.trial import try_step
 from depthlr.training.workers import Workers
 
 __all__ = [
     "Cell",
+    "Evaluation",
     "GraphRunner",
     "Outcome",
     "Runner",

@@ -19,13 +19,23 @@ class Cell:
     rate: float
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """The held-out data after `steps` steps: mean loss, and accuracy where the model predicts classes."""
+
+    steps: int
+    loss: float
+    accuracy: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The training loss of every step; a run that diverged may have stopped early."""
+    """The training loss of every step; a run that diverged may have stopped early, and is then not evaluated."""
 
     losses: NDArray[np.float32]  # (steps,)
     seconds: float
     diverged: bool
+    evaluations: tuple[Evaluation, ...] = ()
 
 
 BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is below 1, will not come back

@@ -7,31 +7,40 @@ longer pays, or no longer fits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from depthlr.training.cell import BLOW_UP, Cell, Outcome, has_diverged
+from depthlr.errors import kind_and_message
+from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.memory import memory_told
 from depthlr.training.precision import products_in
-from depthlr.training.stepper import Stepper, initial_state
+from depthlr.training.stepper import Start, Stepper, start_of
 from depthlr.training.task import Task
 
 LOOKS = 16  # how often a run is looked at for divergence
 MOST_LANES = 16
 WARM_UP, TIMED = 2, 8  # steps of every lane, or all it has, to see whether another one pays
 PAYS = 0.97  # another doubling of lanes must take at most this share of the time a step a cell
+WAYS = (
+    "captured",
+    "compiled",
+    "eager",
+)  # of taking a step, the fastest first; where one fails, the next is tried
 
 
 @dataclass
 class _Lane:
     stepper: Stepper
-    graph: torch.cuda.CUDAGraph
+    step: Callable[[], None]  # one training step
+    evaluate: Callable[[], None]  # one batch of held-out data
     stream: torch.cuda.Stream
     alive: Tensor  # pinned: had it not diverged at the last look
     draws: bool  # random numbers, at every step
+    sums: dict[int, Tensor] = field(default_factory=dict)  # of each evaluation, on the device
     cell: Cell | None = None
     done: int = 0  # steps queued, or all of them once it has diverged
     ran: int = 0  # steps queued
@@ -47,21 +56,30 @@ class GraphRunner:
         self._task = task
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
+        self._held_out = None if task.held_out is None else task.held_out.to(self._device)
         self._host = task.build()  # what lanes copy, and where initialisations are drawn
-        self._states: dict[int, dict[str, Tensor]] = {}
-        self._orders: dict[int, Tensor] = {}
-        self._look = max(1, task.training.steps // LOOKS)
+        self._starts: dict[int, Start] = {}
+        self._steps = task.training.run_steps
+        self._look = max(1, self._steps // LOOKS)
+        self._evaluation_steps = task.training.evaluation_steps() if self._held_out is not None else ()
+        self._ways = list(WAYS)
         # Compiled code of several families shares one cache entry a module class, and must not fall out of it.
         torch._dynamo.config.recompile_limit = max(256, torch._dynamo.config.recompile_limit)
         with products_in(task.training.precision):
             self._lanes = [self._open_lane()]
-            # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own.
-            self._add_lanes(1 if self._lanes[0].draws else most)
+            # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own. Steps
+            # that are not captured keep the host busy, so a second lane gains nothing.
+            self._add_lanes(most if self.way == "captured" and not self._lanes[0].draws else 1)
 
     @property
     def lanes(self) -> int:
         """How many cells run at once."""
         return len(self._lanes)
+
+    @property
+    def way(self) -> str:
+        """How a step is taken: captured, compiled or eager."""
+        return self._ways[0]
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
         waiting = list(reversed(cells))
@@ -78,24 +96,50 @@ class GraphRunner:
 
     def close(self) -> None:
         self._lanes.clear()
-        self._states.clear()
+        self._starts.clear()
         torch.cuda.synchronize(self._device)
         torch.cuda.empty_cache()
 
     # -- lanes ---------------------------------------------------------------------------------------------------
     def _open_lane(self) -> _Lane:
-        stepper = Stepper(self._task, self._host, self._examples, self._device, compiled=True)
+        while True:
+            try:
+                return self._lane(self.way)
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except Exception as error:  # compilers and captures fail in many ways; the plain step says what is wrong
+                if self.way == WAYS[-1]:
+                    raise
+                failed = self._ways.pop(0)
+                reason = f"a step of this model cannot be {failed} ({kind_and_message(error)})"
+                warnings.warn(f"{reason}: it runs {self.way} instead, which is slower.", stacklevel=2)
+
+    def _lane(self, way: str) -> _Lane:
+        stepper = Stepper(
+            self._task,
+            self._host,
+            self._examples,
+            self._device,
+            compiled=way != "eager",
+            held_out=self._held_out,
+        )
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
             for _ in range(3):  # compiles, picks algorithms, allocates moments
                 self._load(stepper, Cell(0, 0, 0.0))  # anew, for a run may have one step only
                 draws = stepper.draws_at_random()  # the last one tells: to compile may be to draw
+            if stepper.held_out is not None:
+                stepper.evaluate_batch()
         torch.cuda.synchronize(self._device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            stepper()
-        return _Lane(stepper, graph, stream, torch.ones((), dtype=torch.bool, pin_memory=True), draws)
+        step, evaluate = stepper.__call__, stepper.evaluate_batch
+        if way == "captured":
+            step = captured(step, stream)
+            if stepper.held_out is not None:
+                stepper.held_out.restart()
+                evaluate = captured(evaluate, stream)
+        alive = torch.ones((), dtype=torch.bool, pin_memory=True)
+        return _Lane(stepper, step, evaluate, stream, alive, draws)
 
     def _add_lanes(self, most: int) -> None:
         best = self._seconds_a_step() if most > 1 else 0.0
@@ -124,21 +168,20 @@ class GraphRunner:
                     self._load(lane.stepper, Cell(0, 0, 0.0))
             torch.cuda.synchronize(self._device)
             start = time.perf_counter()
-            steps = min(steps, self._task.training.steps)  # a cell's losses have room for no more
+            steps = min(steps, self._steps)  # a cell's losses have room for no more
             for _ in range(steps):
                 for lane in self._lanes:
                     with torch.cuda.stream(lane.stream):
-                        lane.graph.replay()
+                        lane.step()
             torch.cuda.synchronize(self._device)
             seconds = time.perf_counter() - start
         return seconds / (steps * len(self._lanes))
 
     # -- runs ----------------------------------------------------------------------------------------------------
     def _load(self, stepper: Stepper, cell: Cell) -> None:
-        if cell.seed not in self._states:
-            self._states[cell.seed] = initial_state(self._task, self._host, cell.seed, self._device)
-            self._orders[cell.seed] = self._task.order(cell.seed).to(self._device)
-        stepper.load(self._states[cell.seed], self._orders[cell.seed], cell.rate)
+        if cell.seed not in self._starts:
+            self._starts[cell.seed] = start_of(self._task, self._host, cell.seed, self._device)
+        stepper.load(self._starts[cell.seed], cell.rate)
 
     @memory_told()
     def _begin(self, lane: _Lane, cell: Cell) -> None:
@@ -149,29 +192,54 @@ class GraphRunner:
             self._load(lane.stepper, cell)
 
     def _advance(self, lane: _Lane) -> None:
-        """Queue steps up to the next look, and the look itself."""
-        steps = self._task.training.steps
-        if lane.cell is None or lane.done >= steps:
+        """Queue steps up to the next look or evaluation, and the look itself."""
+        if lane.cell is None or lane.done >= self._steps:
             return
         previous = lane.looked
+        stop = min([lane.done + self._look, self._steps, *(s for s in self._evaluation_steps if s > lane.done)])
         with torch.cuda.stream(lane.stream):
-            for _ in range(min(self._look, steps - lane.done)):
-                lane.graph.replay()
-                lane.done += 1
-            lane.ran = lane.done
-            if previous is not None and lane.done < steps:
+            for _ in range(stop - lane.done):
+                lane.step()
+            lane.done = lane.ran = stop
+            if stop in self._evaluation_steps:
+                self._evaluate(lane, self._evaluation_steps.index(stop))
+            if previous is not None and lane.done < self._steps:
                 previous.synchronize()  # at most two looks are ever in flight
                 if not bool(lane.alive):
-                    lane.done = steps
+                    lane.done = self._steps
             losses = lane.stepper.losses
             sound = losses.isfinite() & (losses <= BLOW_UP * losses[0].clamp(min=1.0))  # as `has_diverged`
             lane.alive.copy_(sound.all(), non_blocking=True)
             lane.looked = torch.cuda.Event()  # type: ignore[no-untyped-call]
             lane.looked.record(lane.stream)
 
+    def _evaluate(self, lane: _Lane, index: int) -> None:
+        """Queue one pass over the held-out data, its sums kept on the device."""
+        held_out = lane.stepper.held_out
+        assert held_out is not None
+        held_out.restart()
+        for _ in range(held_out.batches):
+            lane.evaluate()
+        lane.sums[index] = held_out.sums.clone()
+
     def _finished(self, lane: _Lane) -> Outcome | None:
-        if lane.done < self._task.training.steps:
+        if lane.done < self._steps:
             return None
         lane.stream.synchronize()
-        losses = lane.stepper.losses.cpu().numpy()
-        return Outcome(losses[: lane.ran], time.perf_counter() - lane.started, has_diverged(losses[: lane.ran]))
+        losses = lane.stepper.losses.cpu().numpy()[: lane.ran]
+        diverged = has_diverged(losses)
+        evaluations: tuple[Evaluation, ...] = ()
+        if lane.stepper.held_out is not None and not diverged:
+            held_out = lane.stepper.held_out
+            evaluations = tuple(
+                held_out.evaluation(steps, lane.sums[index]) for index, steps in enumerate(self._evaluation_steps)
+            )
+        return Outcome(losses, time.perf_counter() - lane.started, diverged, evaluations)
+
+
+def captured(function: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
+    """The function's work on the device, recorded once: each call replays it."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        function()
+    return graph.replay

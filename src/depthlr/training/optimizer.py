@@ -1,32 +1,130 @@
-"""The optimizers a cell can use, as torch's own objects."""
+"""The optimizers a cell can use: torch's own, with their rate on the host or, for captured steps, on the device.
+
+Torch's fused SGD, Adam and AdamW read their rate from the device. Its Muon reads a number from the host, so ours stands
+here; tests compare it with torch's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch import nn
-from torch.optim import Optimizer
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from depthlr.training.task import Training
+from depthlr.training.training import Training
+
+MOMENTUM, POLYNOMIAL, ITERATIONS = 0.95, (3.4445, -4.775, 2.0315), 5
+LIKE_ADAMW = "match_rms_adamw"  # Muon's update times 0.2 sqrt(larger side), which is the size of AdamW's
 
 
-def make_optimizers(training: Training, parameters: Sequence[nn.Parameter], rate: float) -> list[Optimizer]:
-    """The optimizer of a cell; Muon takes the matrices and leaves the rest to AdamW."""
-    decay = training.weight_decay
-    if training.optimizer == "sgd":
-        return [torch.optim.SGD(parameters, lr=rate, weight_decay=decay)]
-    if training.optimizer == "momentum":
-        return [torch.optim.SGD(parameters, lr=rate, momentum=training.momentum, weight_decay=decay)]
-    if training.optimizer == "adam":
-        return [torch.optim.Adam(parameters, lr=rate, weight_decay=decay)]
-    if training.optimizer == "adamw":
-        return [torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)]
-    matrices = [p for p in parameters if p.dim() == 2]
-    rest = [p for p in parameters if p.dim() != 2]
+def make_optimizers(
+    training: Training, model: nn.Module, rate: float | Tensor, *, captured: bool = False
+) -> list[Optimizer]:
+    """The optimizers of a cell; Muon takes the matrices and leaves the rest to AdamW.
+
+    Args:
+        training: names the optimizer and its options.
+        model: whose trainable parameters are stepped.
+        rate: of every group: a number, or a tensor that a captured step reads anew at every replay.
+        captured: use implementations whose step can be captured in a CUDA graph.
+    """
+    everything = [p for p in model.parameters() if p.requires_grad]
+    decayed = decayed_parameters(model) if training.decay == "weights" else {id(p) for p in everything}
+
+    def groups(parameters: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
+        made = []
+        for decays in (True, False):
+            members = [p for p in parameters if (id(p) in decayed) == decays]
+            if members:
+                made.append({"params": members, "weight_decay": training.weight_decay if decays else 0.0})
+        return made
+
+    def adam(kind: type[Adam], parameters: Sequence[nn.Parameter]) -> Optimizer:
+        options: dict[str, Any] = {"fused": True} if captured else {}
+        options |= {"capturable": True} if isinstance(rate, Tensor) and rate.is_cuda else {}  # counts on the device
+        options |= {} if training.betas is None else {"betas": training.betas}
+        options |= {} if training.eps is None else {"eps": training.eps}
+        return kind(groups(parameters), lr=rate, **options)
+
+    if training.optimizer in {"sgd", "momentum"}:
+        options: dict[str, Any] = {"fused": True} if captured else {}
+        return [SGD(groups(everything), lr=rate, momentum=training.momentum or 0.0, **options)]
+    if training.optimizer in {"adam", "adamw"}:
+        return [adam(Adam if training.optimizer == "adam" else AdamW, everything)]
+    others = outer_parameters(model) if training.muon == "hidden" else set()
+    matrices = [p for p in everything if p.dim() == 2 and id(p) not in others]
+    taken = {id(p) for p in matrices}
+    rest = [p for p in everything if id(p) not in taken]
+    scale = LIKE_ADAMW if training.muon == "hidden" else "original"
     made: list[Optimizer] = []
-    if matrices:
-        made.append(torch.optim.Muon(matrices, lr=rate, weight_decay=decay))
+    if matrices and captured:
+        made.append(CapturedMuon(groups(matrices), rate, scale))
+    elif matrices:
+        made.append(torch.optim.Muon(groups(matrices), lr=rate, adjust_lr_fn=scale))  # type: ignore[arg-type]
     if rest:
-        made.append(torch.optim.AdamW(rest, lr=rate, weight_decay=decay))
+        made.append(adam(AdamW, rest))
     return made
+
+
+def decayed_parameters(model: nn.Module) -> set[int]:
+    """The ids of weights that shrink where norms, biases and embeddings are left out."""
+    embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    return {id(p) for p in model.parameters() if p.dim() >= 2} - embedded
+
+
+def outer_parameters(model: nn.Module) -> set[int]:
+    """The ids of embeddings' and the head's weights: the head is the last linear layer that the model defines."""
+    embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    return embedded | {id(module.weight) for module in linear[-1:]}
+
+
+class CapturedMuon(Optimizer):
+    """Muon on matrices: momentum, orthogonalised by five Newton-Schulz steps in bf16."""
+
+    def __init__(self, groups: Sequence[Any], lr: float | Tensor, scale: str = "original") -> None:
+        super().__init__(groups, {"lr": lr, "weight_decay": 0.0})
+        self._scale = scale
+
+    @torch.no_grad()
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad
+                if gradient is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["momentum"] = torch.zeros_like(parameter)
+                state["momentum"].lerp_(gradient, 1 - MOMENTUM)
+                update = _orthogonalised(gradient.lerp(state["momentum"], MOMENTUM))
+                rows, columns = parameter.shape
+                factor = max(1.0, rows / columns) ** 0.5
+                if self._scale == LIKE_ADAMW:
+                    factor = 0.2 * max(rows, columns) ** 0.5
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.sub_(update * (group["lr"] * factor))
+
+
+def _orthogonalised(matrix: Tensor) -> Tensor:
+    """The nearest matrix with all singular values near 1, by a quintic iteration on the wide side."""
+    a, b, c = POLYNOMIAL
+    x = matrix.bfloat16()
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = x.T if tall else x
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.T
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.T if tall else x
+
+
+def forget(optimizers: Sequence[Optimizer]) -> None:
+    """Set moments and step counts to zero, in place: the state before the first step."""
+    for optimizer in optimizers:
+        for slots in optimizer.state.values():
+            for value in slots.values():
+                if isinstance(value, Tensor):
+                    value.zero_()

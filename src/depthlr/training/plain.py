@@ -11,7 +11,7 @@ from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.optimizer import make_optimizers
 from depthlr.training.precision import autocast, products_in
-from depthlr.training.schedule import multipliers
+from depthlr.training.schedule import factors_of
 from depthlr.training.task import Task
 
 
@@ -25,8 +25,8 @@ def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") ->
     model = model.to(device).train()
     examples = task.examples.to(device)
     order = task.order(cell.seed).to(device)
-    optimizers = make_optimizers(training, list(model.parameters()), cell.rate)
-    factors = multipliers(training.schedule, training.steps, training.warmup)
+    optimizers = make_optimizers(training, model, cell.rate)
+    factors = factors_of(training.schedule, training.run_steps, training.warmup or 0.0, training.cooldown or 0.0)
     losses: list[Tensor] = []
     with random_states_kept(cell.seed), products_in(training.precision):
         for step, factor in enumerate(factors):

@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from depthlr.trace.attributes import attributes_kept
 from depthlr.trace.random_states import random_states_kept
-from depthlr.training.cell import Cell, Outcome, has_diverged
-from depthlr.training.loss import loss_on, told
+from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.memory import memory_told
 from depthlr.training.optimizer import make_optimizers
-from depthlr.training.precision import autocast, products_in
-from depthlr.training.schedule import multipliers
+from depthlr.training.precision import products_in
+from depthlr.training.schedule import factors_of
+from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
 
 LOOKS = 16  # how often a run is looked at for divergence
@@ -30,11 +32,17 @@ class SerialRunner:
 
     @memory_told()
     def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
-        self._task = task
+        self._task, self._training = task, task.training
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
         self._model = task.build().to(self._device).train()
-        self._factors = multipliers(task.training.schedule, task.training.steps, task.training.warmup)
+        training = task.training
+        self._factors = factors_of(
+            training.schedule, training.run_steps, training.warmup or 0.0, training.cooldown or 0.0
+        )
+        held_out = task.held_out
+        self._held_out = None if held_out is None else HeldOut(task, held_out.to(self._device), self._device)
+        self._evaluation_steps = training.evaluation_steps() if held_out is not None else ()
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
         for cell in cells:
@@ -48,28 +56,42 @@ class SerialRunner:
     @memory_told()
     def _one(self, cell: Cell) -> Outcome:
         start = time.perf_counter()
-        task, training = self._task, self._task.training
+        task, training = self._task, self._training
         task.initialise(self._model, cell.seed)
-        parameters = list(self._model.parameters())
-        optimizers = make_optimizers(training, parameters, cell.rate)
+        optimizers = make_optimizers(training, self._model, cell.rate)
+        take_step = Step(task, self._model, self._examples, optimizers, self._device)
+        average = None if training.ema is None else WeightAverage(self._model, training.ema)
         order = task.order(cell.seed).to(self._device)
-        look = max(1, training.steps // LOOKS)
+        chances = task.chances(cell.seed).to(self._device)
+        look = max(1, training.run_steps // LOOKS)
         losses: list[Tensor] = []
+        evaluations: list[Evaluation] = []
         with random_states_kept(cell.seed), products_in(training.precision):
             for step, factor in enumerate(self._factors):
-                inputs, target = self._examples.batch(order[step])
-                with autocast(training.precision, self._device):
-                    loss = loss_on(self._model, inputs, target, task.loss_fn)
-                for parameter in parameters:
-                    parameter.grad = None
-                with told("the loss has no gradient, its backward pass failed"):
-                    loss.backward()  # type: ignore[no-untyped-call]
                 for optimizer in optimizers:
                     for group in optimizer.param_groups:
                         group["lr"] = cell.rate * factor
-                    optimizer.step()
-                losses.append(loss.detach())
-                if (step + 1) % look == 0 and has_diverged(torch.stack(losses).float().cpu().numpy()):
+                losses.append(take_step(order[step], chances[step]))
+                if average is not None:
+                    average.update(self._model)
+                if (step + 1) % look == 0 and has_diverged(_curve(losses)):
                     break
-        curve = torch.stack(losses).float().cpu().numpy()
-        return Outcome(curve, time.perf_counter() - start, has_diverged(curve))
+                if step + 1 in self._evaluation_steps:
+                    evaluations.append(self._evaluate(step + 1, average))
+        curve = _curve(losses)
+        diverged = has_diverged(curve)
+        return Outcome(curve, time.perf_counter() - start, diverged, () if diverged else tuple(evaluations))
+
+    def _evaluate(self, steps: int, average: WeightAverage | None) -> Evaluation:
+        assert self._held_out is not None
+        model = self._model if average is None else average.model
+        self._held_out.restart()
+        with random_states_kept():
+            for _ in range(self._held_out.batches):
+                self._held_out.add_batch(model)
+        return self._held_out.evaluation(steps)
+
+
+def _curve(losses: Sequence[Tensor]) -> NDArray[np.float32]:
+    curve: NDArray[np.float32] = torch.stack(list(losses)).float().cpu().numpy()
+    return curve

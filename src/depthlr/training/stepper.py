@@ -1,78 +1,102 @@
-"""One training step as tensor work on fixed buffers: no host in the loop, so a CUDA graph can replay it.
+"""A run as tensor work on fixed buffers: no host in the loop, so a CUDA graph can replay its step.
 
-The step number, the order of the examples, the rate, its schedule and the losses all live on the device.
+The step number, the order of the examples, their augmentation, the rate, its schedule and the losses all live on the
+device.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
-from depthlr.training.captured_optimizer import captured_optimizers, forget
-from depthlr.training.loss import loss_on, told
-from depthlr.training.precision import autocast
-from depthlr.training.schedule import multipliers
+from depthlr.training.optimizer import forget, make_optimizers
+from depthlr.training.schedule import factors_of
+from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
+
+
+@dataclass(frozen=True)
+class Start:
+    """A seed's beginning on a device: weights and buffers, the order of examples, and what augments them."""
+
+    state: Mapping[str, Tensor]
+    order: Tensor  # int64 (steps, batch)
+    chances: Tensor  # float32 (steps, batch, ...)
 
 
 class Stepper:
     """A model, its optimizer and its place in a run; calling it takes one step."""
 
     def __init__(
-        self, task: Task, model: nn.Module, examples: Examples, device: torch.device, *, compiled: bool
+        self,
+        task: Task,
+        model: nn.Module,
+        examples: Examples,
+        device: torch.device,
+        *,
+        compiled: bool,
+        held_out: Examples | None = None,
     ) -> None:
         training = task.training
-        self._task, self._examples, self._device = task, examples, device
+        self._device, self._compiled = device, compiled
         self.model = another(task, model).to(self._device).train()
-        self._images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
-        if self._images:
+        images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
+        if images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._average = None if training.ema is None else WeightAverage(self.model, training.ema)
         if compiled:
             compile_repeated(self.model)
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]  # others have no gradient to ask for
-        self._order = torch.zeros(training.steps, training.batch, dtype=torch.int64, device=self._device)
-        self._factors = torch.tensor(
-            multipliers(training.schedule, training.steps, training.warmup), dtype=torch.float64
-        ).to(self._device, torch.float32)
-        self._step = torch.zeros(1, dtype=torch.int64, device=self._device)
+        steps = training.run_steps
+        factors = factors_of(training.schedule, steps, training.warmup or 0.0, training.cooldown or 0.0)
+        self._factors = torch.tensor(factors, dtype=torch.float64).to(self._device, torch.float32)
+        self._order = torch.zeros(steps, training.batch, dtype=torch.int64, device=self._device)
+        self._chances = torch.zeros_like(task.chances(0), device=self._device)
+        self._place = torch.zeros(1, dtype=torch.int64, device=self._device)
         self._base = torch.zeros(1, device=self._device)
         self._rate = torch.zeros((), device=self._device)
-        self.losses = torch.zeros(training.steps, device=self._device)
-        self._optimizers = captured_optimizers(training, self.parameters, self._rate)
+        self.losses = torch.zeros(steps, device=self._device)
+        optimizers = make_optimizers(training, self.model, self._rate, captured=True)
+        self._step = Step(task, self.model, examples, optimizers, self._device, channels_last=images)
+        self.held_out = None if held_out is None else HeldOut(task, held_out, self._device, channels_last=images)
 
-    def load(self, state: Mapping[str, Tensor], order: Tensor, rate: float) -> None:
-        """Begin a run: this initialisation, these batches, this rate. Asynchronous on a GPU."""
+    def load(self, start: Start, rate: float) -> None:
+        """Begin a run at a rate. Asynchronous on a GPU."""
         with torch.no_grad():
             for name, tensor in (*self.model.named_parameters(), *self.model.named_buffers()):
-                tensor.copy_(state[name])
-        forget(self._optimizers)
-        self._order.copy_(order)
+                tensor.copy_(start.state[name])
+        if self._average is not None:
+            self._average.restart(self.model)
+        forget(self._step.optimizers)
+        self._order.copy_(start.order)
+        self._chances.copy_(start.chances)
         self._base.fill_(rate)
-        self._step.zero_()
+        self._place.zero_()
         self.losses.zero_()
 
     def __call__(self) -> None:
         """One step."""
-        training = self._task.training
-        self._rate.copy_((self._base * self._factors.index_select(0, self._step)).squeeze(0))
-        inputs, target = self._examples.batch(self._order.index_select(0, self._step).view(-1))
-        if self._images and inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-        with autocast(training.precision, self._device):
-            loss = loss_on(self.model, inputs, target, self._task.loss_fn)
-        with told("the loss has no gradient, its backward pass failed"):
-            gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        for optimizer in self._optimizers:
-            optimizer.step()
-        self.losses.index_copy_(0, self._step, loss.detach().float().view(1))
-        self._step.add_(1)
+        self._rate.copy_((self._base * self._factors.index_select(0, self._place)).squeeze(0))
+        indices = self._order.index_select(0, self._place).squeeze(0)
+        loss = self._step(indices, self._chances.index_select(0, self._place).squeeze(0))
+        if self._average is not None:
+            self._average.update(self.model)
+        self.losses.index_copy_(0, self._place, loss.view(1))
+        self._place.add_(1)
+
+    def evaluate_batch(self) -> None:
+        """The next batch of held-out data, by the average of the weights where one is kept."""
+        assert self.held_out is not None
+        model = self.model if self._average is None else self._average.model
+        # Another mode would be another compilation; one pass is too short to repay it.
+        with torch.compiler.set_stance("force_eager") if self._compiled else nullcontext():
+            self.held_out.add_batch(model)
 
     def draws_at_random(self) -> bool:
         """Take one step: does it draw random numbers (dropout, stochastic depth)?"""
@@ -93,11 +117,12 @@ def another(task: Task, model: nn.Module) -> nn.Module:
         return task.build()
 
 
-def initial_state(task: Task, model: nn.Module, seed: int, device: torch.device) -> dict[str, Tensor]:
-    """A seed's initialisation, drawn into a model on the CPU, so that every device starts from the same numbers."""
+def start_of(task: Task, model: nn.Module, seed: int, device: torch.device) -> Start:
+    """A seed's beginning, drawn on the CPU into `model`, so that every device starts from the same numbers."""
     task.initialise(model, seed)
     named = (*model.named_parameters(), *model.named_buffers())
-    return {name: tensor.detach().to(device, copy=True) for name, tensor in named}
+    state = {name: tensor.detach().to(device, copy=True) for name, tensor in named}
+    return Start(state, task.order(seed).to(device), task.chances(seed).to(device))
 
 
 def compile_repeated(model: nn.Module) -> None:

@@ -4,74 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
 from depthlr.data.order import batch_order
-from depthlr.errors import DepthlrError
 from depthlr.trace.record import readout_of
-from depthlr.training.schedule import SCHEDULES
+from depthlr.training.augment import chances
+from depthlr.training.training import Training
 
-OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
-PRECISIONS = ("fp32", "tf32", "bf16")
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a cell is trained."""
-
-    steps: int
-    batch: int = 128
-    optimizer: str = "sgd"
-    momentum: float = 0.9  # of `momentum`; the others have none or their own
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    warmup: float = 0.1  # share of the steps
-    precision: str = "fp32"
-
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("optimizer", self.optimizer, OPTIMIZERS),
-            ("schedule", self.schedule, tuple(SCHEDULES)),
-            ("precision", self.precision, PRECISIONS),
-        ):
-            if value not in known:
-                raise DepthlrError(f"{name} = {value!r} is unknown: choose one of {', '.join(known)}.")
-        if self.optimizer == "muon" and not hasattr(torch.optim, "Muon"):
-            raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
-        if self.steps < 1 or self.batch < 1:
-            raise DepthlrError(f"steps = {self.steps} and batch = {self.batch}: both must be at least 1.")
+LossFn = Callable[[Any, Tensor], Tensor]
 
 
-def mean_cross_entropy(output: Any, target: Tensor) -> Tensor:
+def mean_cross_entropy(output: Any, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """Mean over all predictions of the readout: (batch, classes), (batch, tokens, classes) or (batch, classes, ...).
 
     Which of the last two is told by the target's shape; where both suit it, three dimensions are tokens.
     """
+    logits, labels = predictions(output, target)
+    return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)
+
+
+def predictions(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits with classes in dimension 1, and the labels they predict."""
     logits = readout_of(output).float()
     tokens = target.shape == logits.shape[:-1]
     pixels = logits.dim() > 2 and target.shape == (logits.shape[0], *logits.shape[2:])
     if pixels and not (tokens and logits.dim() == 3):
-        return F.cross_entropy(logits, target)
-    return F.cross_entropy(logits.flatten(0, -2), target.flatten())
+        return logits, target
+    return logits.flatten(0, -2), target.flatten()
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model of one size, on its data. `initialise(model, seed)` writes a seed's weights and buffers into it."""
+    """A model of one size, on its data.
+
+    Args:
+        build: makes the model.
+        initialise: writes a seed's weights and buffers into a model.
+        examples: what is trained on.
+        training: how, with its length in steps.
+        loss_fn: of the model's output and the targets; held-out data are judged by it as it is.
+        limit: use the first so many examples.
+        held_out: what a run is evaluated on, if anything.
+    """
 
     build: Callable[[], nn.Module]
     initialise: Callable[[nn.Module, int], None]
     examples: Examples
     training: Training
-    loss_fn: Callable[[Any, Tensor], Tensor] = mean_cross_entropy
-    limit: int | None = None  # use the first so many examples
+    loss_fn: LossFn = mean_cross_entropy
+    limit: int | None = None
+    held_out: Examples | None = None
 
     def order(self, seed: int) -> Tensor:
         """Which examples each step sees, int64 (steps, batch): the same for every rate of a seed."""
         count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
-        return batch_order(count, self.training.batch, self.training.steps, seed)
+        return batch_order(count, self.training.batch, self.training.run_steps, seed)
+
+    def chances(self, seed: int) -> Tensor:
+        """What decides the augmentation of each of them, (steps, batch, ...)."""
+        return chances(self.training.augment, self.training.run_steps, self.training.batch, seed)
+
+    @property
+    def training_loss(self) -> LossFn:
+        """The loss on which steps are taken: smoothed, if asked for."""
+        if self.training.label_smoothing and self.loss_fn is mean_cross_entropy:
+            return partial(mean_cross_entropy, label_smoothing=self.training.label_smoothing)
+        return self.loss_fn

@@ -12,5 +12,5 @@ from depthlr.training.task import Task
 
 def try_step(task: Task) -> None:
     """Raise one sentence if the task's first step, on the device that will train it, cannot be taken."""
-    once = replace(task, training=replace(task.training, steps=1))
+    once = replace(task, training=replace(task.training.for_steps(1), schedule="constant", warmup=None, cooldown=None))
     list(SerialRunner(once, chosen_device()).train([Cell(0, 0, 0.0)]))

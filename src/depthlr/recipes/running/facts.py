@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.recipes.place import Place
 from depthlr.recipes.running.plain_grid import SAMPLED
 from depthlr.recipes.running.provenance import PROVENANCE
 from depthlr.recipes.shape import Shape, an_object, or_else, shaped, truth
 from depthlr.recipes.table import read_text, write_text
-from depthlr.study import check
 
 
 @dataclass

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.recipes import RECIPES
 from depthlr.recipes.energy_setting import EnergySetting
 from depthlr.recipes.place import Place

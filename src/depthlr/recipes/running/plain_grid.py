@@ -25,13 +25,13 @@ def plain_cell_seconds(study: Study, size: int, examples: Examples, device: str)
     The data lies on the device already.
     """
     task = task_at(study, size, examples.to(device))
-    few, more = min(FEW, task.training.steps), min(MORE, task.training.steps)
+    few, more = min(FEW, task.training.run_steps), min(MORE, task.training.run_steps)
     _seconds(task, study, size, few, device)  # the first run of a process picks algorithms
     short = _seconds(task, study, size, few, device)
     if more == few:
         return short
     step = max(0.0, _seconds(task, study, size, more, device) - short) / (more - few)
-    return short + step * (task.training.steps - few)
+    return short + step * (task.training.run_steps - few)
 
 
 def _seconds(task: Task, study: Study, size: int, steps: int, device: str) -> float:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.recipes.shape import Shape, an_object
-from depthlr.study import check
 from depthlr.study.environment import Environment, environment
 
 PROVENANCE: Shape = {

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.recipes.running.plain_grid import SAMPLED
 from depthlr.recipes.running.provenance import PROVENANCE
 from depthlr.recipes.shape import Shape, an_object, or_else, shaped, truth
 from depthlr.recipes.table import damaged, read_text
-from depthlr.study import check
 from depthlr.study.description import Study
 from depthlr.study.environment import Environment
 from depthlr.study.toml import study_from_dict

@@ -73,7 +73,7 @@ def _swept(
     known: Mapping[Cell, Outcome] = {}
     if job.longer is not None and job.longer.is_file():
         longer = read_store(job.longer)
-        known = beginnings(longer, study, budget(study, examples).steps, examples.digest)
+        known = beginnings(longer, study, budget(study, examples).run_steps, examples.digest)
         if known:
             with open_store(job.store, study) as store:
                 for environment in longer.environments:

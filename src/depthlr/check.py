@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from depthlr.errors import DepthlrError
-from depthlr.models.argument import did_you_mean
+from depthlr.errors import DepthlrError, did_you_mean
 
 
 def text(entry: str, value: object) -> str:
@@ -37,6 +36,14 @@ def number(entry: str, value: object, *, below: float = math.inf) -> float:
     if not 0 <= found < below:
         end = "" if below == math.inf else f" and below {below:g}"
         raise DepthlrError(f"{entry} is {value!r}: give a number of at least 0{end}.")
+    return found
+
+
+def share(entry: str, value: object) -> float:
+    """A number above 0 and below 1."""
+    found = _float(value)
+    if not 0 < found < 1:
+        raise DepthlrError(f"{entry} is {value!r}: give a share, a number above 0 and below 1.")
     return found
 
 

@@ -1,0 +1,174 @@
+"""One training step, and the evaluation of a model on held-out data: every runner takes these.
+
+Both are tensor work on the device without a look at values, so that a CUDA graph can capture them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from depthlr.data.examples import Examples, one_pass
+from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.training.augment import augmented
+from depthlr.training.cell import Evaluation
+from depthlr.training.precision import autocast
+from depthlr.training.task import LossFn, Task, mean_cross_entropy, predictions
+
+
+class Step:
+    """A model and its optimizers; calling it takes one optimizer step and returns the loss before it."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        examples: Examples,
+        optimizers: Sequence[Optimizer],
+        device: torch.device,
+        *,
+        channels_last: bool = False,
+    ) -> None:
+        self.model, self.optimizers = model, optimizers
+        self._examples, self._device, self._channels_last = examples, device, channels_last
+        self._training, self._loss_fn = task.training, task.training_loss
+        self._parameters = [p for p in model.parameters() if p.requires_grad]  # others have no gradient to ask for
+
+    def __call__(self, indices: Tensor, chance: Tensor) -> Tensor:
+        """Train on the examples of these indices, augmented by these chances; both begin with the batch."""
+        parts = self._training.accumulate or 1
+        losses: list[Tensor] = []
+        for part, drawn in zip(indices.chunk(parts), chance.chunk(parts), strict=True):
+            loss = self._loss(part, drawn)
+            with in_one_sentence("the loss has no gradient, its backward pass failed"):
+                gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
+            losses.append(loss.detach().float())
+            for parameter, gradient in zip(self._parameters, gradients, strict=True):
+                before = parameter.grad if len(losses) > 1 else None
+                parameter.grad = gradient if before is None or gradient is None else before + gradient
+        if parts > 1:
+            torch._foreach_div_([p.grad for p in self._parameters if p.grad is not None], float(parts))
+        if self._training.clip is not None:
+            nn.utils.clip_grad_norm_(self._parameters, self._training.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return losses[0] if parts == 1 else torch.stack(losses).mean()
+
+    def _loss(self, indices: Tensor, chance: Tensor) -> Tensor:
+        inputs, target = self._examples.batch(indices)
+        inputs, target, loss_fn = augmented(self._training.augment, inputs, target, chance, self._loss_fn)
+        if self._channels_last and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        with autocast(self._training.precision, self._device):
+            return loss_on(self.model, inputs, target, loss_fn)
+
+
+class HeldOut:
+    """A model's loss and accuracy on held-out data, added up over one pass in batches."""
+
+    def __init__(self, task: Task, examples: Examples, device: torch.device, *, channels_last: bool = False) -> None:
+        self._examples, self._device, self._channels_last = examples, device, channels_last
+        self._loss_fn, self._precision = task.loss_fn, task.training.precision
+        order = one_pass(examples).to(device)
+        self.batches = math.ceil(len(order) / task.training.batch)
+        batch = len(order) // self.batches  # alike, for a captured evaluation has one shape; a few may be left over
+        self._order = order[: self.batches * batch].view(self.batches, batch)
+        self._place = torch.zeros(1, dtype=torch.int64, device=device)
+        self.sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, right predictions, predictions
+
+    def restart(self) -> None:
+        """Begin a pass."""
+        self._place.zero_()
+        self.sums.zero_()
+
+    @torch.no_grad()
+    def add_batch(self, model: nn.Module) -> None:
+        """Evaluate the next batch; the model is in eval mode while it is."""
+        inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
+        if self._channels_last and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        with evaluating(model), autocast(self._precision, self._device):
+            output = model(inputs)
+            loss = self._loss_fn(output, target)
+        self.sums[0] += loss.double().reshape(())
+        if self._loss_fn is mean_cross_entropy:
+            logits, labels = predictions(output, target)
+            self.sums[1] += (logits.argmax(1) == labels).sum()
+            self.sums[2] += labels.numel()
+        self._place.add_(1)
+
+    def evaluation(self, steps: int, sums: Tensor | None = None) -> Evaluation:
+        """Of a pass after so many training steps: the one that has ended, or one whose sums were kept."""
+        loss, right, count = (self.sums if sums is None else sums).tolist()
+        return Evaluation(steps, loss / self.batches, right / count if count else None)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, with each module's own mode put back afterwards."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+class WeightAverage:
+    """An exponential moving average of a model's weights, held by a copy of it that is evaluated in its place."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model = deepcopy(model)
+        self._decay = decay
+
+    @torch.no_grad()
+    def restart(self, model: nn.Module) -> None:
+        """Begin from the weights of a run's first step."""
+        for mine, theirs in self._pairs(model):
+            mine.copy_(theirs)
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """After each step: weights move towards the model's by 1 - decay; buffers are the model's."""
+        for weight, new_weight in zip(self.model.parameters(), model.parameters(), strict=True):
+            weight.lerp_(new_weight, 1 - self._decay)
+        for buffer, new_buffer in zip(self.model.buffers(), model.buffers(), strict=True):
+            buffer.copy_(new_buffer)
+
+    def _pairs(self, model: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from zip(self.model.parameters(), model.parameters(), strict=True)
+        yield from zip(self.model.buffers(), model.buffers(), strict=True)
+
+
+def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -> Tensor:
+    """A scalar on which a step can be taken, or one sentence on why there is none: models are other people's code."""
+    with in_one_sentence("the model failed on a batch"):
+        output = model(inputs)
+    with in_one_sentence("the loss failed on the model's output"):
+        loss: Any = loss_fn(output, target)
+    if not isinstance(loss, Tensor):
+        raise DepthlrError(f"the loss is of type {type(loss).__name__}: return one number as a tensor.")
+    if loss.numel() != 1:
+        raise DepthlrError(f"the loss has shape {tuple(loss.shape)}: reduce it to one number, such as its mean.")
+    if not loss.requires_grad:
+        raise DepthlrError("the loss does not depend on any trainable parameter: compute it from the model's output.")
+    return loss.reshape(())
+
+
+@contextmanager
+def in_one_sentence(what: str) -> Iterator[None]:
+    """Whatever goes wrong inside as one sentence, except a GPU's lack of memory: fewer lanes are tried then."""
+    try:
+        yield
+    except (DepthlrError, torch.cuda.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise DepthlrError(f"{what} ({kind_and_message(error)}).") from error

@@ -1,0 +1,161 @@
+"""How a cell is trained, and what it is judged by: the entries of a study's [training]. Checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from depthlr import check
+from depthlr.errors import DepthlrError
+from depthlr.python_name import is_python_name
+from depthlr.training.augment import parse_augment
+from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING
+
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
+PRECISIONS = ("fp32", "tf32", "bf16")
+METRICS = ("budget", "last_epoch", "validation")
+VARIANCES = ("gating", "he", "own")
+BRANCH_SCALES = ("auto", "last", "each", "none")
+DECAYS = ("all", "weights")
+MUONS = ("all", "hidden")
+LOSS = "cross_entropy"
+MOMENTUM = 0.9
+WARMUP = 0.1
+MOST_STEPS = 10**9
+
+
+@dataclass(frozen=True)
+class Training:
+    """Exactly one of steps and epochs is given. Entries that are None have no part in a study's digest."""
+
+    optimizer: str = "sgd"
+    momentum: float | None = None  # of the optimizer `momentum`
+    weight_decay: float = 0.0
+    schedule: str = "constant"  # a name, or package.module:function of the step number
+    warmup: float | None = None  # below 1 a share of the steps, else a number of steps
+    batch: int = 128  # examples that one optimizer step sees
+    steps: int | None = None
+    epochs: int | None = None
+    precision: str = "fp32"
+    metric: str = "budget"  # mean loss of every step, of the last epoch's steps, or the loss on held-out data
+    variance: str = "gating"
+    branch_scale: str = "auto"
+    loss: str = LOSS  # or a function of the user's own, package.module:name, of output and target
+    betas: tuple[float, float] | None = None  # of Adam and AdamW, torch's unless given
+    eps: float | None = None  # of Adam and AdamW, torch's unless given
+    decay: str | None = None  # "weights": weight decay leaves out norms, biases and embeddings
+    muon: str | None = None  # "hidden": embeddings and head by AdamW, Muon's update scaled to the size of AdamW's
+    clip: float | None = None  # largest norm of the whole gradient
+    label_smoothing: float | None = None
+    accumulate: int | None = None  # parts into which a batch is split; gradients are averaged over them
+    ema: float | None = None  # decay of the average of weights that is evaluated
+    cooldown: float | None = None  # share of the steps over which the schedule `wsd` decays
+    augment: tuple[str, ...] | str | None = None  # ("flip", "crop=4", "mixup=0.2"), or package.module:function
+    evaluate_at: tuple[float, ...] | None = None  # shares of the steps after which a run is evaluated, besides its end
+
+    def __post_init__(self) -> None:
+        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
+            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
+        check.one_of("training.optimizer", self.optimizer, OPTIMIZERS)
+        if self.optimizer == "muon" and not hasattr(torch.optim, "Muon"):
+            raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
+        if not is_python_name(check.text("training.schedule", self.schedule)):
+            check.one_of("training.schedule", self.schedule, SCHEDULES)
+        check.one_of("training.precision", self.precision, PRECISIONS)
+        check.one_of("training.metric", self.metric, METRICS)
+        check.one_of("training.variance", self.variance, VARIANCES)
+        check.one_of("training.branch_scale", self.branch_scale, BRANCH_SCALES)
+        check.count("training.batch", self.batch)
+        if (self.steps is None) == (self.epochs is None):
+            given = "neither" if self.steps is None else "both"
+            raise DepthlrError(f"training has {given} of steps and epochs: give one of them, such as steps = 100.")
+        entry, length = ("training.steps", self.steps) if self.epochs is None else ("training.epochs", self.epochs)
+        check.count(entry, length, most=MOST_STEPS)
+        self._set(
+            weight_decay=check.number("training.weight_decay", self.weight_decay),
+            momentum=self._momentum(),
+            warmup=self._warmup(),
+        )
+        self._check_recipe()
+
+    @property
+    def run_steps(self) -> int:
+        """Steps of one run, where the length is given in steps: a task's always is."""
+        if self.steps is None:
+            raise DepthlrError("the length of a run is given in epochs: turn it into steps first.")
+        return self.steps
+
+    def for_steps(self, steps: int) -> Training:
+        """The same training with its length in steps."""
+        return replace(self, steps=steps, epochs=None)
+
+    def evaluation_steps(self) -> tuple[int, ...]:
+        """After how many steps a run is evaluated on held-out data: at the chosen shares and at its end."""
+        steps = self.run_steps
+        return tuple(sorted({max(1, round(share * steps)) for share in (*(self.evaluate_at or ()), 1.0)}))
+
+    def _momentum(self) -> float | None:
+        if self.optimizer == "momentum":
+            return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
+        self._only("momentum", False, f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum")
+        return None
+
+    def _warmup(self) -> float | None:
+        if self.schedule not in WARMING:
+            reason = "leave it out, or choose a schedule that warms up, warmup or warmup-cosine"
+            self._only("warmup", False, f"the schedule is {self.schedule}: {reason}")
+            return None
+        length = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup)
+        if length == 0:
+            cold = self.schedule.removeprefix("warmup").removeprefix("-") or "constant"
+            raise DepthlrError(f"training.warmup is 0: give a share of the budget, or the schedule {cold}.")
+        if length >= 1 and (length != round(length) or (self.steps is not None and length >= self.steps)):
+            raise DepthlrError(
+                f"training.warmup is {length:g}: give a share below 1, or a whole number of steps below training.steps."
+            )
+        return length
+
+    def _check_recipe(self) -> None:
+        """Entries that may be left out."""
+        adam = self.optimizer in {"adam", "adamw", "muon"}
+        self._only("betas", adam, f"{self.optimizer} takes none")
+        self._only("eps", adam, f"{self.optimizer} takes none")
+        self._only("muon", self.optimizer == "muon", f"the optimizer is {self.optimizer}")
+        self._only("label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own")
+        self._only("cooldown", self.schedule == "wsd", f"the schedule is {self.schedule}")
+        if self.betas is not None:
+            if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
+                raise DepthlrError(f"training.betas is {self.betas!r}: give two numbers, such as [0.9, 0.95].")
+            self._set(betas=tuple(check.number("an entry of training.betas", beta, below=1) for beta in self.betas))
+        if self.decay is not None:
+            check.one_of("training.decay", self.decay, DECAYS)
+        if self.muon is not None:
+            check.one_of("training.muon", self.muon, MUONS)
+        if self.clip is not None:
+            self._set(clip=check.rate("training.clip", self.clip))
+        if self.eps is not None:
+            self._set(eps=check.rate("training.eps", self.eps))
+        for entry in ("label_smoothing", "ema"):
+            if getattr(self, entry) is not None:
+                self._set(**{entry: check.number(f"training.{entry}", getattr(self, entry), below=1)})
+        if self.accumulate is not None and self.batch % check.count("training.accumulate", self.accumulate):
+            raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
+        if self.schedule == "wsd":
+            share = COOLDOWN if self.cooldown is None else self.cooldown
+            self._set(cooldown=check.number("training.cooldown", share, below=1))
+        if self.augment is not None:
+            self._set(augment=parse_augment(self.augment))
+        if self.evaluate_at is not None:
+            shares = tuple(check.share("an entry of training.evaluate_at", share) for share in self.evaluate_at)
+            self._set(evaluate_at=shares)
+
+    def _only(self, entry: str, allowed: bool, reason: str) -> None:
+        if getattr(self, entry) is not None and not allowed:
+            raise DepthlrError(f"training.{entry} is set, but {reason}.")
+
+    def _set(self, **values: Any) -> None:
+        """Writes the canonical form of an entry, as a frozen dataclass must while it is being made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)

@@ -1,0 +1,130 @@
+"""Runs judged by held-out data: what is stored, and what older files without it still give."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from depthlr.data import digit_set
+from depthlr.data.examples import Subset, one_pass, split
+from depthlr.data.textset import TextSet
+from depthlr.errors import DepthlrError
+from depthlr.study import parse_study, read_results, sweep, to_csv
+from depthlr.study.record import read_record, record
+from depthlr.study.task import data_digest, load_data, task_at
+from depthlr.training import Cell, Evaluation, Outcome
+from depthlr.training.engine import open_engine
+
+TEXT = """
+[model]
+spec = "mlp?width=16"
+vary = "layers"
+sizes = [1, 2]
+[data]
+validation = 300
+[training]
+steps = 20
+batch = 32
+metric = "validation"
+evaluate_at = [0.5]
+[search]
+kind = "grid"
+low = 0.01
+high = 1.0
+points = 3
+seeds = 1
+"""
+
+
+def swept(tmp_path, text: str = TEXT):
+    study = parse_study(text)
+    examples, held_out = load_data(study)
+    path = tmp_path / "s.sqlite"
+    with open_engine(partial(task_at, study, examples=examples, held_out=held_out), workers=1) as runner:
+        return sweep(study, runner, path, examples=examples, held_out=held_out), path
+
+
+def test_a_sweep_is_judged_by_the_last_evaluation_and_keeps_all_of_them(tmp_path) -> None:
+    results, path = swept(tmp_path)
+    for kept in results.records:
+        middle, last = kept.evaluated()
+        assert (middle.steps, last.steps) == (10, 20)
+        assert kept.loss == last.loss
+        assert 0 <= last.accuracy <= 1
+    assert to_csv(read_results(path)) == to_csv(results)
+
+
+def test_the_metric_changes_the_judgement_and_nothing_of_the_runs(tmp_path) -> None:
+    (tmp_path / "a").mkdir()
+    by_validation, _ = swept(tmp_path / "a")
+    by_budget, _ = swept(tmp_path, TEXT.replace('metric = "validation"', 'metric = "budget"'))
+    for one, other in zip(by_validation.records, by_budget.records, strict=True):
+        assert (one.losses, one.evaluations) == (other.losses, other.evaluations)
+        assert one.loss != other.loss
+
+
+def test_a_run_without_a_finite_evaluation_has_diverged() -> None:
+    losses = np.ones(4, np.float32)
+    for evaluations in ((), (Evaluation(4, math.nan, None),)):
+        kept = record(Cell(1, 0, 0.1), Outcome(losses, 1.0, False, evaluations), None, metric="validation")
+        assert kept.diverged
+        assert kept.loss == math.inf
+
+
+def test_a_changed_evaluation_is_seen() -> None:
+    outcome = Outcome(np.ones(4, np.float32), 1.0, False, (Evaluation(4, 0.5, 0.25),))
+    row = list(record(Cell(1, 0, 0.1), outcome, None, metric="validation").row())
+    assert read_record(row).evaluated() == outcome.evaluations
+    row[-1] = np.array([4, 0.4, 0.25]).tobytes()
+    assert read_record(row) is None
+
+
+def test_a_file_from_before_evaluations_is_read_and_goes_on(tmp_path) -> None:
+    plain = TEXT.replace('metric = "validation"\nevaluate_at = [0.5]', "").replace("validation = 300", "")
+    results, path = swept(tmp_path, plain)
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE cells DROP COLUMN evaluations")
+        connection.execute("DELETE FROM cells WHERE size = 2")
+    assert len(read_results(path).records) == 3
+    again, _ = swept(tmp_path, plain)
+    assert to_csv(again) == to_csv(results)
+
+
+@pytest.mark.parametrize("held_out", [300, 0.2])
+def test_a_split_parts_the_examples(held_out) -> None:
+    examples = digit_set()
+    kept, out = split(examples, held_out)
+    assert isinstance(kept, Subset)
+    assert isinstance(out, Subset)
+    assert sorted([*kept.indices.tolist(), *out.indices.tolist()]) == list(range(len(examples)))
+    inputs, target = out.batch(torch.tensor([3]))
+    expected = examples.batch(out.indices[3:4])
+    assert torch.equal(inputs, expected[0])
+    assert torch.equal(target, expected[1])
+    assert len({kept.digest, out.digest, examples.digest, data_digest(kept, out)}) == 4
+    assert data_digest(kept, out) == data_digest(*split(examples, held_out))
+
+
+def test_a_text_is_cut_and_its_windows_do_not_overlap() -> None:
+    text = TextSet("text", torch.arange(200, dtype=torch.uint8), 8, "".join(map(chr, range(200))), "digest", "ours")
+    kept, out = split(text, 32)
+    assert torch.equal(torch.cat([kept.ids, out.ids]), text.ids)
+    assert (len(out), len(kept.ids)) == (32, 160)
+    windows = out.batch(one_pass(out))[0]
+    assert windows.flatten().unique().numel() == windows.numel()
+
+
+@pytest.mark.parametrize("count", [0, 1797, 10**6])
+def test_a_split_that_leaves_nothing_is_refused(count: int) -> None:
+    with pytest.raises(DepthlrError, match="cannot be held out"):
+        split(digit_set(), count)
+
+
+def test_a_metric_without_held_out_data_is_refused() -> None:
+    with pytest.raises(DepthlrError, match="say what to evaluate on"):
+        parse_study(TEXT.replace("validation = 300", ""))
