@@ -14,7 +14,10 @@ from depthlr.errors import DepthlrError
 
 @dataclass(frozen=True, eq=False)
 class TextSet:
-    """Example i reads ids i..i+context-1 and predicts ids i+1..i+context; id k stands for `characters[k]`."""
+    """Example i reads `context` ids from place `i * stride` on and predicts each one's next.
+
+    Id k stands for `characters[k]`. With a stride of `context` examples do not overlap.
+    """
 
     name: str
     ids: Tensor = field(repr=False)  # uint8 or int16 (length,)
@@ -22,6 +25,7 @@ class TextSet:
     characters: str = field(repr=False)
     digest: str
     attribution: str
+    stride: int = 1
     _offsets: Tensor = field(init=False, repr=False)  # (context + 1,)
 
     def __post_init__(self) -> None:
@@ -33,7 +37,7 @@ class TextSet:
         object.__setattr__(self, "_offsets", torch.arange(self.context + 1, device=self.ids.device))
 
     def __len__(self) -> int:
-        return len(self.ids) - self.context
+        return (len(self.ids) - self.context - 1) // self.stride + 1
 
     @property
     def classes(self) -> int:
@@ -46,14 +50,13 @@ class TextSet:
     def to(self, device: torch.device | str) -> Self:
         return replace(self, ids=self.ids.to(device))
 
-    @property
-    def stride(self) -> int:
-        """Between windows that do not overlap."""
-        return self.context
+    def one_pass(self) -> Tensor:
+        """Indices of windows that do not overlap."""
+        return torch.arange(0, len(self), -(-self.context // self.stride))
 
     def cut(self, held_out: int) -> tuple[Self, Self]:
-        """The text before its last part, and that part, which holds so many windows."""
-        place = len(self.ids) - held_out - self.context
+        """The text before its last part, and that part, which holds so many examples."""
+        place = len(self.ids) - self.context - 1 - (held_out - 1) * self.stride
         if place <= self.context:
             raise DepthlrError(f"{self.name}: {held_out} held-out windows leave too little text to train on.")
         parts = []
@@ -63,6 +66,6 @@ class TextSet:
         return parts[0], parts[1]
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> int64 (B, T), int64 (B, T)
-        places = indices[:, None] + self._offsets
+        places = indices[:, None] * self.stride + self._offsets
         windows = self.ids.index_select(0, places.flatten()).view(places.shape).to(torch.int64)
         return windows[:, :-1], windows[:, 1:]

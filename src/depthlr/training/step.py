@@ -22,6 +22,8 @@ from depthlr.training.cell import Evaluation
 from depthlr.training.precision import autocast
 from depthlr.training.task import LossFn, Task, mean_cross_entropy, predictions
 
+IGNORED = -100  # the label that cross-entropy leaves out
+
 
 class Step:
     """A model and its optimizers; calling it takes one optimizer step and returns the loss before it."""
@@ -101,7 +103,7 @@ class HeldOut:
         if self._loss_fn is mean_cross_entropy:
             logits, labels = predictions(output, target)
             self.sums[1] += (logits.argmax(1) == labels).sum()
-            self.sums[2] += labels.numel()
+            self.sums[2] += (labels != IGNORED).sum()
         self._place.add_(1)
 
     def evaluation(self, steps: int, sums: Tensor | None = None) -> Evaluation:

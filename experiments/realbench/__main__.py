@@ -1,0 +1,90 @@
+"""The command line of RealBench."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.realbench import data as packed
+from experiments.realbench.oracle import sweep_recipe, write_table
+from experiments.realbench.recipes import RECIPES, RealRecipe
+
+app = typer.Typer(
+    help="Rules that carry a learning rate, judged on real recipes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+RESULTS, WORK = Path("results/realbench"), Path("out/realbench")
+Folder = Annotated[Path, typer.Option("--data", help="the folder of the packed data")]
+Only = Annotated[list[str] | None, typer.Option(help="design, judged, or a recipe's name (repeat) [all]")]
+
+
+@app.command()
+def data(
+    out: Annotated[Path, typer.Option(help="where the packed files go")],
+    cifar: Annotated[Path | None, typer.Option(help="the folder of CIFAR-10 and CIFAR-100")] = None,
+    wav: Annotated[Path | None, typer.Option(help="the folder of the Free Spoken Digit Dataset's recordings")] = None,
+) -> None:
+    """Pack the data: text always, images and audio where their folders are named."""
+    out.mkdir(parents=True, exist_ok=True)
+    digests = {"text": packed.pack_text(out)}
+    if cifar is not None:
+        digests |= {name: packed.pack_images(name, cifar, out) for name in ("cifar10", "cifar100")}
+    if wav is not None:
+        digests["spoken"] = packed.pack_spoken(wav, out)
+    for name, digest in digests.items():
+        print(f"{name:10} {digest} {'as recorded' if digest == packed.DIGESTS[name] else 'NOT as recorded'}")
+
+
+@app.command(name="list")
+def list_recipes() -> None:
+    """The recipes and the digests of their studies."""
+    for recipe in RECIPES:
+        print(f"{recipe.split:7} {recipe.name:24} {recipe.study.digest[:16]}")
+
+
+@app.command()
+def oracle(
+    data: Folder,
+    only: Only = None,
+    work: Annotated[Path, typer.Option(help="where sweeps are kept")] = WORK,
+    out: Annotated[Path, typer.Option(help="where tables go")] = RESULTS,
+    seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="a few steps at the two smallest sizes")] = False,
+) -> None:
+    """Sweep recipes for their tuned rates. It says how far it came, and nothing of what it found."""
+    start = time.monotonic()
+    for recipe in chosen(only):
+        left = None if seconds is None else seconds - (time.monotonic() - start)
+        swept = smoked(recipe) if smoke else recipe
+        done = sweep_recipe(swept, data, work, seconds=left)
+        write_table(swept, work, out)
+        print(f"{swept.name}: {'finished' if done else 'not finished'}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def chosen(only: list[str] | None) -> list[RealRecipe]:
+    """Recipes by name or by half."""
+    known = {name for recipe in RECIPES for name in (recipe.name, recipe.split)}
+    for name in only or ():
+        if name not in known:
+            raise typer.BadParameter(f"there is no recipe {name!r}: python -m experiments.realbench list")
+    return [recipe for recipe in RECIPES if not only or recipe.name in only or recipe.split in only]
+
+
+def smoked(recipe: RealRecipe) -> RealRecipe:
+    """The recipe cut short, to see that it runs."""
+    study = recipe.study
+    sizes = study.model.sizes[:2]
+    training = replace(study.training.for_steps(8), batch=8, precision="fp32")
+    search = replace(study.search, kind="grid", points=3, seeds=(0,), low=1e-4, high=1e-2)
+    held_out = replace(study.data, validation=32)
+    shorter = replace(study, model=replace(study.model, sizes=sizes), training=training, search=search, data=held_out)
+    return replace(recipe, name=f"{recipe.name}-smoke", study=shorter)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,149 @@
+"""The models of RealBench, as their libraries build and initialize them.
+
+No weight is touched after the library made it. Dropout is off, so that a run depends on its seed alone. Images are
+32 x 32, so stems that would shrink a 224 x 224 image keep the resolution, as is usual on CIFAR.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from torch import Tensor, nn
+
+from depthlr.models.torchvision_operators import import_torchvision
+
+IMAGE = 32
+VOCABULARY = 256  # bytes
+
+
+def gpt2(layers: int, width: int = 256, context: int = 256) -> nn.Module:
+    """Hugging Face's GPT-2: pre-LN, learned positions, tied embeddings."""
+    library = _library("transformers")
+    config = library.GPT2Config(
+        vocab_size=VOCABULARY,
+        n_positions=context,
+        n_embd=width,
+        n_layer=layers,
+        n_head=width // 64,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        use_cache=False,
+    )
+    made: nn.Module = library.GPT2LMHeadModel(config)
+    return made
+
+
+def llama(layers: int, width: int = 256, context: int = 256) -> nn.Module:
+    """Hugging Face's Llama: RMSNorm, SwiGLU, rotary positions, a head of its own."""
+    library = _library("transformers")
+    config = library.LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        intermediate_size=8 * width // 3 // 16 * 16,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        max_position_embeddings=context,
+        use_cache=False,
+    )
+    made: nn.Module = library.LlamaForCausalLM(config)
+    return made
+
+
+def bert(layers: int, width: int = 256, context: int = 256) -> nn.Module:
+    """Hugging Face's BERT for masked tokens: post-LN, learned positions, tied embeddings; one more id is the mask."""
+    library = _library("transformers")
+    config = library.BertConfig(
+        vocab_size=VOCABULARY + 1,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+        max_position_embeddings=context,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    made: nn.Module = library.BertForMaskedLM(config)
+    return made
+
+
+def vit(blocks: int, width: int = 192, patch: int = 4, classes: int = 10) -> nn.Module:
+    """timm's VisionTransformer: pre-LN, class token, learned positions."""
+    arguments = {"img_size": IMAGE, "patch_size": patch, "embed_dim": width, "num_heads": width // 64}
+    made: nn.Module = _library("timm.models.vision_transformer").VisionTransformer(
+        depth=blocks, num_classes=classes, **arguments
+    )
+    return made
+
+
+def mixer(blocks: int, width: int = 192, patch: int = 4, classes: int = 10) -> nn.Module:
+    """timm's MLP-Mixer: pre-LN token and channel mixing."""
+    arguments = {"img_size": IMAGE, "patch_size": patch, "embed_dim": width}
+    made: nn.Module = _library("timm.models.mlp_mixer").MlpMixer(num_blocks=blocks, num_classes=classes, **arguments)
+    return made
+
+
+def convnext(blocks: int, width: int = 40, classes: int = 10) -> nn.Module:
+    """timm's ConvNeXt with `blocks` blocks in each of three stages; layer scale starts at 1e-6."""
+    made: nn.Module = _library("timm.models.convnext").ConvNeXt(
+        depths=(blocks, blocks, blocks), dims=(width, 2 * width, 4 * width), patch_size=2, num_classes=classes
+    )
+    return made
+
+
+def resnet(blocks: int, width: int = 32, classes: int = 10, zero_init: bool = True) -> nn.Module:
+    """timm's ResNet of basic blocks with BatchNorm, `blocks` in each of four stages, behind a 3 x 3 stem."""
+    module = _library("timm.models.resnet")
+    model: Any = module.ResNet(
+        module.BasicBlock,
+        layers=(blocks,) * 4,
+        channels=(width, 2 * width, 4 * width, 8 * width),
+        num_classes=classes,
+        zero_init_last=zero_init,
+    )
+    stem = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")  # as timm initializes its own
+    model.conv1, model.maxpool = stem, nn.Identity()
+    made: nn.Module = model
+    return made
+
+
+class Spoken(nn.Module):
+    """torch's TransformerEncoder on the frames of a spectrogram: post-LN, mean over frames, linear head."""
+
+    def __init__(self, layers: int, mels: int, frames: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(mels, width)
+        self.positions = nn.Embedding(frames, width)
+        block = nn.TransformerEncoderLayer(
+            width, width // 64, 4 * width, dropout=0.0, activation="gelu", batch_first=True
+        )
+        self.encoder = nn.TransformerEncoder(block, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(width, classes)
+        for parameter in self.encoder.parameters():  # layers are copies of one, as torch makes them: draw each anew
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+
+    def forward(self, spectrogram: Tensor) -> Tensor:  # (batch, 1, mels, frames) -> (batch, classes)
+        frames = self.embed(spectrogram.squeeze(1).transpose(1, 2)) + self.positions.weight
+        logits: Tensor = self.head(self.encoder(frames).mean(1))
+        return logits
+
+
+def spoken(layers: int, width: int = 192, mels: int = 32, frames: int = 64, classes: int = 10) -> nn.Module:
+    """An encoder of spoken digits."""
+    return Spoken(layers, mels, frames, width, classes)
+
+
+def _library(name: str) -> Any:
+    """A library that wants torchvision, which may be built for another torch."""
+    import_torchvision()
+    return import_module(name)
+
+
+def cct(blocks: int, width: int = 192, classes: int = 100) -> nn.Module:
+    """depthlr's CCT with pre-LN blocks and GELU, its linear and convolutional layers as torch initializes them."""
+    from depthlr.models.cct import CCT
+
+    return CCT(blocks, width, width // 64, tokenizer_layers=2, classes=classes, norm="pre", activation="gelu")
