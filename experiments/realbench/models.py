@@ -85,9 +85,9 @@ def mixer(blocks: int, width: int = 192, patch: int = 4, classes: int = 10) -> n
 
 
 def convnext(blocks: int, width: int = 40, classes: int = 10) -> nn.Module:
-    """timm's ConvNeXt with `blocks` blocks in each of three stages; layer scale starts at 1e-6."""
+    """timm's ConvNeXt with `blocks` blocks in each of four stages; layer scale starts at 1e-6."""
     made: nn.Module = _library("timm.models.convnext").ConvNeXt(
-        depths=(blocks, blocks, blocks), dims=(width, 2 * width, 4 * width), patch_size=2, num_classes=classes
+        depths=(blocks,) * 4, dims=(width, 2 * width, 4 * width, 8 * width), patch_size=2, num_classes=classes
     )
     return made
 
