@@ -15,11 +15,12 @@ from depthlr.models.torchvision_operators import import_torchvision
 
 IMAGE = 32
 VOCABULARY = 256  # bytes
+ATTENTION, SDPA = "sdpa_without_mask", "transformers.integrations"
 
 
 def gpt2(layers: int, width: int = 256, context: int = 256) -> nn.Module:
     """Hugging Face's GPT-2: pre-LN, learned positions, tied embeddings."""
-    library = _library("transformers")
+    library = _transformers()
     config = library.GPT2Config(
         vocab_size=VOCABULARY,
         n_positions=context,
@@ -30,6 +31,9 @@ def gpt2(layers: int, width: int = 256, context: int = 256) -> nn.Module:
         embd_pdrop=0.0,
         attn_pdrop=0.0,
         use_cache=False,
+        bos_token_id=0,
+        eos_token_id=0,
+        attn_implementation=ATTENTION,
     )
     made: nn.Module = library.GPT2LMHeadModel(config)
     return made
@@ -37,7 +41,7 @@ def gpt2(layers: int, width: int = 256, context: int = 256) -> nn.Module:
 
 def llama(layers: int, width: int = 256, context: int = 256) -> nn.Module:
     """Hugging Face's Llama: RMSNorm, SwiGLU, rotary positions, a head of its own."""
-    library = _library("transformers")
+    library = _transformers()
     config = library.LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=width,
@@ -46,6 +50,7 @@ def llama(layers: int, width: int = 256, context: int = 256) -> nn.Module:
         num_attention_heads=width // 64,
         max_position_embeddings=context,
         use_cache=False,
+        attn_implementation=ATTENTION,
     )
     made: nn.Module = library.LlamaForCausalLM(config)
     return made
@@ -53,7 +58,7 @@ def llama(layers: int, width: int = 256, context: int = 256) -> nn.Module:
 
 def bert(layers: int, width: int = 256, context: int = 256) -> nn.Module:
     """Hugging Face's BERT for masked tokens: post-LN, learned positions, tied embeddings; one more id is the mask."""
-    library = _library("transformers")
+    library = _transformers()
     config = library.BertConfig(
         vocab_size=VOCABULARY + 1,
         hidden_size=width,
@@ -63,6 +68,7 @@ def bert(layers: int, width: int = 256, context: int = 256) -> nn.Module:
         max_position_embeddings=context,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
+        attn_implementation=ATTENTION,
     )
     made: nn.Module = library.BertForMaskedLM(config)
     return made
@@ -134,6 +140,17 @@ class Spoken(nn.Module):
 def spoken(layers: int, width: int = 192, mels: int = 32, frames: int = 64, classes: int = 10) -> nn.Module:
     """An encoder of spoken digits."""
     return Spoken(layers, mels, frames, width, classes)
+
+
+def _transformers() -> Any:
+    """Hugging Face's library, with its own attention under another name.
+
+    Under the name `sdpa` a model first builds a mask, and looks at values to leave it out again. A name for which no
+    mask is registered leaves it out at once, with the same numbers: sequences are neither padded nor packed.
+    """
+    library = _library("transformers")
+    library.AttentionInterface.register(ATTENTION, _library(f"{SDPA}.sdpa_attention").sdpa_attention_forward)
+    return library
 
 
 def _library(name: str) -> Any:
