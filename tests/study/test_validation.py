@@ -110,8 +110,21 @@ def test_a_split_parts_the_examples(held_out) -> None:
     assert data_digest(kept, out) == data_digest(*split(examples, held_out))
 
 
+def test_windows_of_a_text_that_do_not_overlap_are_drawn() -> None:
+    kept, out = split(numbered(stride=8), 6)
+    assert len(numbered(stride=8)) == len(kept) + len(out) == 24
+    seen = [set(part.batch(one_pass(part))[0].flatten().tolist()) for part in (kept, out)]
+    assert not seen[0] & seen[1]
+    assert out.indices.tolist() != list(range(18, 24))
+
+
+def numbered(stride: int) -> TextSet:
+    letters = "".join(map(chr, range(200)))
+    return TextSet("text", torch.arange(200, dtype=torch.uint8), 8, letters, "digest", "ours", stride=stride)
+
+
 def test_a_text_is_cut_and_its_windows_do_not_overlap() -> None:
-    text = TextSet("text", torch.arange(200, dtype=torch.uint8), 8, "".join(map(chr, range(200))), "digest", "ours")
+    text = numbered(stride=1)
     kept, out = split(text, 32)
     assert torch.equal(torch.cat([kept.ids, out.ids]), text.ids)
     assert (len(out), len(kept.ids)) == (32, 160)

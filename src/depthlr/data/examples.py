@@ -83,7 +83,7 @@ def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples
     """Examples to train on, and examples to evaluate on.
 
     Args:
-        examples: the whole set. A stream of text is cut in two; of others, examples are drawn by a fixed seed.
+        examples: the whole set. Examples are drawn by a fixed seed; a text whose windows overlap is cut in two.
         held_out: how many examples to evaluate on, or which share of them.
     """
     count = held_out if isinstance(held_out, int) else round(held_out * len(examples))
@@ -92,9 +92,9 @@ def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples
             f"{count} of {len(examples)} examples of {examples.name} cannot be held out: choose from 1 to "
             f"{len(examples) - 1}."
         )
-    if hasattr(examples, "cut"):  # examples that overlap
-        first, last = examples.cut(count)
-        return first, last
+    if getattr(examples, "overlaps", False):  # a drawn example would be in its neighbours too
+        parts: tuple[Examples, Examples] = examples.cut(count)  # type: ignore[attr-defined]
+        return parts
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0))
     first, last = order[:-count].sort().values, order[-count:].sort().values
     return Subset(examples, first, f"all but {count}"), Subset(examples, last, f"{count} held out")

@@ -50,6 +50,11 @@ class TextSet:
     def to(self, device: torch.device | str) -> Self:
         return replace(self, ids=self.ids.to(device))
 
+    @property
+    def overlaps(self) -> bool:
+        """Do windows share ids with their neighbours?"""
+        return self.stride < self.context
+
     def one_pass(self) -> Tensor:
         """Indices of windows that do not overlap."""
         return torch.arange(0, len(self), -(-self.context // self.stride))

@@ -91,34 +91,43 @@ class CapturedMuon(Optimizer):
     @torch.no_grad()
     def step(self, closure: object = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            for parameter in group["params"]:
-                gradient = parameter.grad
-                if gradient is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                state["momentum"].lerp_(gradient, 1 - MOMENTUM)
-                update = _orthogonalised(gradient.lerp(state["momentum"], MOMENTUM))
-                rows, columns = parameter.shape
-                factor = max(1.0, rows / columns) ** 0.5
-                if self._scale == LIKE_ADAMW:
-                    factor = 0.2 * max(rows, columns) ** 0.5
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.sub_(update * (group["lr"] * factor))
+            moving = [p for p in group["params"] if p.grad is not None]
+            alike: dict[torch.Size, list[nn.Parameter]] = {}
+            for parameter in moving:
+                alike.setdefault(parameter.shape, []).append(parameter)
+            for parameters in alike.values():
+                self._step_alike(parameters, group["lr"], group["weight_decay"])
+
+    def _step_alike(self, parameters: list[nn.Parameter], rate: Tensor, decay: float) -> None:
+        """Matrices of one shape, orthogonalised together: a deep model has many, and each alone is small."""
+        updates = []
+        for parameter in parameters:
+            state = self.state[parameter]
+            if not state:
+                state["momentum"] = torch.zeros_like(parameter)
+            assert parameter.grad is not None
+            state["momentum"].lerp_(parameter.grad, 1 - MOMENTUM)
+            updates.append(parameter.grad.lerp(state["momentum"], MOMENTUM))
+        rows, columns = parameters[0].shape
+        factor = max(1.0, rows / columns) ** 0.5
+        if self._scale == LIKE_ADAMW:
+            factor = 0.2 * max(rows, columns) ** 0.5
+        for parameter, update in zip(parameters, _orthogonalised(torch.stack(updates)), strict=True):
+            parameter.mul_(1 - rate * decay)
+            parameter.sub_(update * (rate * factor))
 
 
-def _orthogonalised(matrix: Tensor) -> Tensor:
-    """The nearest matrix with all singular values near 1, by a quintic iteration on the wide side."""
+def _orthogonalised(matrices: Tensor) -> Tensor:  # (count, rows, columns)
+    """The nearest matrices with all singular values near 1, by a quintic iteration on the wide side."""
     a, b, c = POLYNOMIAL
-    x = matrix.bfloat16()
-    tall = matrix.shape[0] > matrix.shape[1]
-    x = x.T if tall else x
-    x = x / x.norm().clamp(min=1e-7)
+    x = matrices.bfloat16()
+    tall = x.shape[1] > x.shape[2]
+    x = x.mT if tall else x
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(ITERATIONS):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if tall else x
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
 
 
 def forget(optimizers: Sequence[Optimizer]) -> None:
