@@ -21,8 +21,7 @@ LAYERS = {
     "transfer": 3,
     "study": 3,
     "present": 4,
-    "recipes": 5,
-    "cli": 6,
+    "cli": 5,
 }
 
 

@@ -1,0 +1,6 @@
+"""What proves the claims about depthlr. It needs a checkout: the wheel does not hold it.
+
+python -m experiments.paper           the paper's tables and figures
+python -m experiments.transferbench   rules that carry a learning rate across depth, compared on short tasks
+python -m experiments.speed           speed benchmarks and checks
+"""
