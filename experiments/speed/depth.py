@@ -48,7 +48,3 @@ def llama() -> None:
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"Llama, {count / 1e9:.2f} billion parameters: depth {depth.total} in {seconds:.2f} s, peak {peak:.2f} GiB")
-
-
-if __name__ == "__main__":
-    main()

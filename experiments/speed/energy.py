@@ -93,7 +93,3 @@ def main() -> None:
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"device": name, "torch": torch.__version__, "batch": options.batch, "results": results}, file)
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from depthlr.data import DataSet, digit_set, load
+from depthlr.data.examples import Examples
 from depthlr.init import ParameterInit, apply_plan, init_plan
 from depthlr.law import log_grid
 from depthlr.models.build import build
@@ -48,7 +49,7 @@ def initialise(model: nn.Module, seed: int, spec: str, input: str) -> None:
     apply_plan(model, plan(spec, input), torch.Generator().manual_seed(seed))
 
 
-def make_task(size: int, pattern: str, examples: DataSet, training: Training) -> Task:
+def make_task(size: int, pattern: str, examples: Examples, training: Training) -> Task:
     spec = pattern.format(size)
     return Task(
         build=partial(first_of_build, spec, examples.input),
@@ -77,7 +78,7 @@ def plain_milliseconds(task: Task, size: int, rate: float, device: str, steps: i
     return 1e3 * (time.perf_counter() - start) / steps
 
 
-def examples_from(options: argparse.Namespace) -> DataSet:
+def examples_from(options: argparse.Namespace) -> Examples:
     """The digits, CIFAR-10 from its publisher's files, or the first of its images from an npz."""
     if options.digits:
         return digit_set()
@@ -125,7 +126,7 @@ def main() -> None:
             for size in sizes:
                 start = time.perf_counter()
                 task = maker(size)
-                runner: Runner = GraphRunner(task) if cuda else workers
+                runner: Runner = GraphRunner(task) if workers is None else workers
                 opened = time.perf_counter() - start
                 cells = [Cell(size, seed, rate) for seed in options.seeds for rate in rates]
                 start = time.perf_counter()
@@ -150,7 +151,3 @@ def main() -> None:
                 print(f"{time.perf_counter() - began:7.1f} s  {name} {size}: {entry}", flush=True)
             if workers is not None:
                 workers.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from statistics import median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +45,7 @@ MEASURES = {
 }
 
 
-def energies(spec: str, options: dict[str, str], seeds: int, device: str) -> list[Energy]:
+def energies(spec: str, options: dict[str, Any], seeds: int, device: str) -> list[Energy]:
     """Energies of one model under several initialisations."""
     model, _ = build(spec, input="1x8x8")
     plan = init_plan(model, digits_batch(64, 0)[0], **options)
@@ -112,7 +113,3 @@ def draw(rates: dict[str, tuple[list[int], list[float]]], path: str) -> None:
 
 def _spread(values: list[float]) -> float:
     return float(torch.tensor(values).log10().std())
-
-
-if __name__ == "__main__":
-    main()

@@ -113,7 +113,3 @@ def main() -> None:
     print(verdict)
     print("passed" if verdict.passed else "FAILED")
     raise SystemExit(0 if verdict.passed else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -217,15 +217,11 @@ def main() -> None:
         loss_of(task, size, 0, search.low)
     rounds = [
         [
-            *timed(lambda folder, every=options.sample if number else 1: plain(tasks, search, every)),
+            *timed(lambda folder: plain(tasks, search, every)),  # noqa: B023 (called at once)
             *timed(lambda folder: optuna_grid(tasks, search, options.sample)),
             *timed(lambda folder: ray_grid(tasks, search, options.sample, folder, cores)),
             *timed(lambda folder: depthlr_sweep(studies, folder)),
         ]
-        for number in range(options.rounds)
+        for every in (1, *[options.sample] * (options.rounds - 1))
     ]
     compare(rounds, search)
-
-
-if __name__ == "__main__":
-    main()

@@ -76,7 +76,3 @@ def main() -> None:
                 Path(options.json).write_text(json.dumps(report, indent=1))
         runner.close()
         control.close()
-
-
-if __name__ == "__main__":
-    main()

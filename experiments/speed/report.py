@@ -60,7 +60,3 @@ def main() -> None:
             seconds = time.perf_counter() - start
             (folder / f"many.{form}").write_text(text, encoding="utf-8")
             print(f"{cells} cells as {form}: {seconds:.2f} s, {len(text.encode()) / 1e6:.2f} MB")
-
-
-if __name__ == "__main__":
-    main()

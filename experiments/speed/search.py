@@ -134,7 +134,3 @@ def main() -> None:
         return
     for spec, optimizer, high in (("mlp?width=32", "sgd", 10.0), ("mlp?width=32&activation=tanh", "adam", 1.0)):
         print(f"{spec}, {optimizer}: {score([trained(spec, optimizer, high)])}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

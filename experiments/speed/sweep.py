@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from depthlr.data import DataSet
+from depthlr.data.examples import Examples
 from depthlr.study import Models, Results, Search, Study, sweep, task_at
 from depthlr.study import Training as Described
 from depthlr.training import Cell, GraphRunner, Training, open_engine, train_plainly
@@ -29,7 +29,13 @@ TIMED_SIZE = {"cnn": 16, "resnet": 16, "vit": 8}  # whose training step is timed
 
 
 def swept(
-    name: str, pattern: str, sizes: tuple[int, ...], low: float, high: float, examples: DataSet, options
+    name: str,
+    pattern: str,
+    sizes: tuple[int, ...],
+    low: float,
+    high: float,
+    examples: Examples,
+    options: argparse.Namespace,
 ) -> tuple[Results, float]:
     """An adaptive sweep from nothing to its fit, and its seconds."""
     cuda = torch.cuda.is_available()
@@ -46,7 +52,9 @@ def swept(
     return results, time.perf_counter() - start
 
 
-def plain_seconds(pattern: str, size: int, rates: list[float], examples: DataSet, options) -> float:
+def plain_seconds(
+    pattern: str, size: int, rates: list[float], examples: Examples, options: argparse.Namespace
+) -> float:
     """One cell of the plain loop, the mean of a sample."""
     cuda = torch.cuda.is_available()
     training = Training(options.steps, options.batch, precision="tf32" if cuda else "fp32")
@@ -60,7 +68,7 @@ def plain_seconds(pattern: str, size: int, rates: list[float], examples: DataSet
     return sum(train_plainly(task, Cell(size, 0, rate), device).seconds for rate in rates) / len(rates)
 
 
-def step_milliseconds(pattern: str, size: int, examples: DataSet) -> tuple[float, int]:
+def step_milliseconds(pattern: str, size: int, examples: Examples) -> tuple[float, int]:
     """A training step of a cell with as many cells at once as run best."""
     task = make_task(size, pattern, examples, Training(200, 128, precision="bf16"))
     runner = GraphRunner(task)
@@ -125,7 +133,3 @@ def main() -> None:
             print(f"    {entry['step_milliseconds']:.2f} ms a step at size {size}, {entry['lanes']} cells at once")
         if options.json:
             Path(options.json).write_text(json.dumps(report, indent=1))
-
-
-if __name__ == "__main__":
-    main()

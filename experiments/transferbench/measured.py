@@ -78,7 +78,8 @@ def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
         steps.setdefault(row["size"], []).append(step)
     persistent: dict[str, list[Draw]] = {}
     for row in tables["persistent"]:
-        energy = PersistentEnergy(*(float(row[name]) for name in PERSISTENT), batches=int(row["batches"]))
+        numbers = {name: float(row[name]) for name in PERSISTENT}
+        energy = PersistentEnergy(**numbers, batches=int(row["batches"]))
         draw = Draw(energy, float(row["seconds"]))
         persistent.setdefault(row["size"], []).append(draw)
     suggestions: dict[str, dict[str, list[Suggestion]]] = {}

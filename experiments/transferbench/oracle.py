@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,9 @@ class Oracle:
 def read_oracle(task: Task, folder: Path) -> Oracle | None:
     """None where the task has not been swept to the end."""
     file, facts = folder / f"{task.name}.csv", folder / f"{task.name}.json"
-    content = json.loads(read_text(facts)) if file.is_file() and facts.is_file() else {"complete": False}
+    content: dict[str, Any] = (
+        json.loads(read_text(facts)) if file.is_file() and facts.is_file() else {"complete": False}
+    )
     if not content["complete"]:
         return None
     if (swept := task.at(content["precision"])).digest != content["digest"]:

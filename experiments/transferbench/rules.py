@@ -155,7 +155,7 @@ def suggestion(measured: Measured) -> float | None:
 
 
 def suggestion_cost(measured: Measured) -> float:
-    return sum(one.seconds for one in (*measured.persistent, *measured.steps))
+    return sum(draw.seconds for draw in measured.persistent) + sum(step.seconds for step in measured.steps)
 
 
 def newton(bend: Callable[[Step], float], *, curvature: bool) -> Rule:

@@ -26,6 +26,10 @@ def run(capsys, tmp_path, monkeypatch, published):
     return run
 
 
+def interrupted(*arguments: object) -> bool:
+    raise KeyboardInterrupt
+
+
 def test_a_setting_is_run_and_its_page_written(run, tmp_path) -> None:
     out, _ = run("main", "--only", "cifar10-resnet", "--protocol", "smoke", "--out", "results", "--json")
     told = json.loads(out)
@@ -101,6 +105,31 @@ def test_a_cause_that_settings_share_is_listed_once_and_the_exit_is_an_errors(ru
     assert last.startswith("depthlr: 2 of 2 settings failed, cifar10-cnn, cifar10-resnet (nowhere holds no cifar10")
 
 
+def test_the_verb_passes_usage_errors_and_exit_codes_on(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["depthlr", "reproduce", "--nothing"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "--nothing" in capsys.readouterr().err
+    monkeypatch.setattr("experiments.paper.app.run_job", interrupted)
+    monkeypatch.setattr("sys.argv", ["depthlr", "reproduce", "main", "--only", "cifar10-resnet", "--protocol", "smoke"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+
+
+def test_an_installed_package_says_where_the_experiments_are(capsys, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("depthlr.cli.reproduce.CHECKOUT", tmp_path)
+    for arguments in (["main"], ["--help"]):
+        monkeypatch.setattr("sys.argv", ["depthlr", "reproduce", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "python -m experiments.paper in a checkout" in err
+
+
 def test_a_damaged_table_counts_as_a_failure(run, tmp_path) -> None:
     arguments = ("main", "--only", "cifar10-resnet", "--protocol", "smoke", "--out", "results")
     run(*arguments)
@@ -111,9 +140,6 @@ def test_a_damaged_table_counts_as_a_failure(run, tmp_path) -> None:
 
 
 def test_an_interrupted_run_says_how_to_go_on(run, monkeypatch, capsys) -> None:
-    def interrupted(*arguments: object) -> bool:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("experiments.paper.app.run_job", interrupted)
     code = app(["main", "--only", "cifar10-resnet", "--protocol", "smoke"], standalone_mode=False)
     assert code == 130
