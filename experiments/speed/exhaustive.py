@@ -25,7 +25,8 @@ from depthlr.data.examples import Examples
 from depthlr.init import ParameterInit, apply_plan, init_plan
 from depthlr.law import log_grid
 from depthlr.models.build import build
-from depthlr.training import Cell, GraphRunner, Runner, Task, Training, Workers, train_plainly
+from depthlr.training import Cell, GraphRunner, Runner, Task, Training, Workers
+from experiments.plain_loop import train_plainly
 
 POINTS, SEEDS = 80, (0, 1, 2)
 PAPER = {  # model, sizes, lowest and highest rate: the paper's widths and ranges

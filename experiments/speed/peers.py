@@ -29,7 +29,8 @@ import torch
 from depthlr.data import load
 from depthlr.study import Models, Search, Study, Training, sweep, task_at
 from depthlr.study.record import record
-from depthlr.training import Cell, Task, open_engine, train_plainly
+from depthlr.training import Cell, Task, open_engine
+from experiments.plain_loop import train_plainly
 
 FAMILIES = {"resnet?width=12": "blocks", "cnn?width=12": "layers"}
 Place = tuple[str, int, int]  # model, size, seed

@@ -22,7 +22,8 @@ import torch
 from depthlr.data.examples import Examples
 from depthlr.study import Models, Results, Search, Study, sweep, task_at
 from depthlr.study import Training as Described
-from depthlr.training import Cell, GraphRunner, Training, open_engine, train_plainly
+from depthlr.training import Cell, GraphRunner, Training, open_engine
+from experiments.plain_loop import train_plainly
 from experiments.speed.exhaustive import PAPER, POINTS, SEEDS, SMALL, examples_from, make_task
 
 TIMED_SIZE = {"cnn": 16, "resnet": 16, "vit": 8}  # whose training step is timed alone

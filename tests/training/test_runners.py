@@ -22,7 +22,6 @@ from depthlr.training import (
     Workers,
     engine,
     mean_cross_entropy,
-    train_plainly,
     try_step,
 )
 from depthlr.training.captured_optimizer import CapturedMuon
@@ -32,6 +31,7 @@ from depthlr.training.schedule import multipliers
 from depthlr.training.stepper import Stepper, another, compile_repeated, initial_state
 from depthlr.training.task import OPTIMIZERS, Task
 from depthlr.training.workers import _train
+from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
 PATTERNS = {

@@ -11,8 +11,8 @@ from depthlr.data.examples import Examples
 from depthlr.study.description import Study
 from depthlr.study.task import task_at
 from depthlr.training.cell import Cell
-from depthlr.training.plain import train_plainly
 from depthlr.training.task import Task
+from experiments.plain_loop import train_plainly
 
 SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
 FEW, MORE = 5, 25  # steps of the two runs whose difference is a step's time

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.theory.overlap import cross_entropy_gradient_norm2, overlap_sum, residual_growth, residual_growth_bound
 
 from depthlr.errors import DepthlrError
-from depthlr.law import cross_entropy_gradient_norm2, overlap_sum, residual_growth, residual_growth_bound
 
 
 @given(st.integers(0, 60))

@@ -5,9 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.theory.boundary import boundary_fraction, kernel_offsets
 
 from depthlr.errors import DepthlrError
-from depthlr.law import boundary_fraction, kernel_offsets
 
 
 def boundary_by_loops(shape, offsets):
