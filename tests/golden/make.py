@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import shutil
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -53,6 +54,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
+def output(name: str) -> str:
+    """What a command prints now; of a page without its style and its program, which are files of their own."""
+    text = printed(*COMMANDS[name])
+    return re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL) if name.endswith(".html") else text
+
+
 def printed(*arguments: str) -> str:
     """What `depthlr` prints on stdout for these arguments."""
     from depthlr.cli import main
@@ -91,8 +98,8 @@ def main() -> None:
             Path("study.db").unlink(missing_ok=True)
             printed("sweep", "study.toml", "--out", "study.db")
             shutil.copy("study.db", FOLDER)
-        for name, command in COMMANDS.items():
-            (FOLDER / name).write_text(printed(*command), "utf-8")
+        for name in COMMANDS:
+            (FOLDER / name).write_text(output(name), "utf-8")
 
 
 if __name__ == "__main__":

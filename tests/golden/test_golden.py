@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.golden.make import COMMANDS, FOLDER, inputs, printed
+from tests.golden.make import COMMANDS, FOLDER, inputs, output, printed
 
 NUMBER = re.compile(r"(-?\d+\.?\d*(?:e[-+]?\d+)?)")
 # Matrix products differ between processors in their last digits.
@@ -23,7 +23,7 @@ def assert_same(text: str, golden: str, tolerance: float) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_prints_the_golden_file(name: str, tmp_path: Path) -> None:
     with inputs(tmp_path):
-        text = printed(*COMMANDS[name])
+        text = output(name)
     assert_same(text, (FOLDER / name).read_text("utf-8"), 1e-3 if name.startswith(MEASURED) else 1e-9)
 
 
