@@ -14,13 +14,15 @@ import re
 import subprocess
 import tarfile
 import tokenize
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
+
+from experiments.pages import markdown_table
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "depthlr"
@@ -236,11 +238,9 @@ def revision(rev: str, folder: Path) -> Path:
 
 def table(columns: dict[str, dict[str, str]]) -> str:
     """Markdown, one row for each title that a column has."""
-    titles = Counter(title for rows in columns.values() for title in rows)
-    head = ["", *columns]
-    lines = [head, ["---"] + ["---:"] * len(columns)]
-    lines += [[title, *(rows.get(title, "-") for rows in columns.values())] for title in titles]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    titles = dict.fromkeys(title for rows in columns.values() for title in rows)
+    lines = [[title, *(rows.get(title, "-") for rows in columns.values())] for title in titles]
+    return markdown_table(["", *columns], lines)
 
 
 def main() -> None:

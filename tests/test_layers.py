@@ -81,6 +81,16 @@ def test_the_product_does_not_import_the_experiments() -> None:
     assert importing, "the same search finds imports where there are some"
 
 
+def test_one_experiment_does_not_import_another() -> None:
+    root = ROOT / "experiments"
+    folders = {path.name for path in root.iterdir() if (path / "__init__.py").exists()}
+    assert {"paper", "transferbench", "speed"} <= folders
+    for path in root.rglob("*.py"):
+        own = path.relative_to(root).parts[0]
+        used = {name.split(".")[1] for name in imports(path, "experiments") if "." in name}
+        assert used & folders <= {own}, f"{path} imports another experiment"
+
+
 def test_the_wheel_holds_the_product_alone() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     (where,) = settings["packages"]["find"]["where"]

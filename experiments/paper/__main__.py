@@ -1,12 +1,7 @@
 """python -m experiments.paper"""
 
-import sys
-
-from depthlr.errors import DepthlrError
 from experiments.paper.app import app
+from experiments.running import run_command
 
 if __name__ == "__main__":
-    try:
-        app()
-    except DepthlrError as error:
-        sys.exit(f"error: {error}")
+    run_command(app)

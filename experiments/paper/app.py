@@ -20,7 +20,6 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit
 from depthlr.study import check
 from depthlr.study.exits import exits_told
-from depthlr.training.device import chosen_device
 from depthlr.training.task import PRECISIONS
 from experiments.paper import RECIPES
 from experiments.paper.energy_setting import EnergySetting
@@ -28,9 +27,9 @@ from experiments.paper.page.kept import read_energies, read_sweep
 from experiments.paper.page.words import NOTHING, slope
 from experiments.paper.page.write import write_page
 from experiments.paper.protocol import PROTOCOLS, protocol_named
-from experiments.paper.running.deadline import Deadline
 from experiments.paper.running.job import Job
 from experiments.paper.running.jobs import chosen, is_measured, job_of, run_job
+from experiments.running import Deadline, precision_or_default
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 PAGE = Path("docs/results.md")
@@ -85,7 +84,7 @@ def reproduce(
     if precision is not None:
         check.one_of("--precision", precision, PRECISIONS)
     until = Deadline.after(seconds)
-    used = precision or ("bf16" if chosen_device() == "cuda" else "fp32")
+    used = precision_or_default(precision)
     place = data_folder() if data is None else data.expanduser()
     jobs = [job_of(s, protocol, used, data=place, work=work, out=out) for s in chosen(recipe or [], only or [])]
     jobs = [replace(job, at_once=at_once, resume_tables=resume_tables) for job in jobs]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.law.domain import finite, positive, whole
-from experiments.paper.table import damaged, read_table
+from experiments.tables import damaged, read_table
 
 
 def read_rows(file: Path, columns: Sequence[str]) -> list[dict[str, Any]]:

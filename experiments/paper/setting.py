@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from depthlr.data.sources import parse_name
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.study.description import Data, Models, Search, Study, Training
@@ -24,11 +22,6 @@ from experiments.paper.protocol import (
 CONVOLUTIONAL = (3, 4, 6, 8, 12, 16, 24, 30)  # layers of a CNN, blocks of a ResNet
 BLOCKS = (2, 4, 6, 8, 12, 16, 20)  # of a transformer
 BATCH = 128
-FOLDERS: dict[str, str] = {  # where a set without a publisher's layout of its own lies, below the folder of all data
-    "images": "tiny-imagenet-100",
-    "wav": "fsdd",
-    "text": "tinyshakespeare",
-}
 
 
 @dataclass(frozen=True)
@@ -94,9 +87,3 @@ class Setting:
 def tiny(spec: ModelSpec) -> ModelSpec:
     """The model with the least width that still runs."""
     return spec.with_arguments(**{key: n for key, n in SMOKE_ARGUMENTS.items() if key in ZOO[spec.name].defaults})
-
-
-def folder_of(name: str, data: Path) -> Path:
-    """Where a data set lies, `data` being the folder that holds them all."""
-    own = FOLDERS.get(parse_name(name)[0])
-    return data if own is None else data / own

@@ -1,11 +1,7 @@
 """python -m experiments.transferbench"""
 
-import sys
-
-from depthlr.errors import DepthlrError
+from experiments.running import run_command
 from experiments.transferbench.app import app
 
-try:
-    app()
-except DepthlrError as error:
-    sys.exit(f"error: {error}")
+if __name__ == "__main__":
+    run_command(app)

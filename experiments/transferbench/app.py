@@ -11,10 +11,9 @@ import typer
 from depthlr.data.sources import data_folder
 from depthlr.errors import DepthlrError
 from depthlr.models.argument import did_you_mean
-from depthlr.training.device import chosen_device
-from experiments.paper.running.deadline import Deadline
+from experiments.pages import put
+from experiments.running import Deadline, precision_or_default
 from experiments.transferbench.measuring import measure_task
-from experiments.transferbench.page import put
 from experiments.transferbench.rules import CANDIDATES, CHOSEN, RULES
 from experiments.transferbench.sweeping import sweep_task
 from experiments.transferbench.table import comparison, finished, unfinished
@@ -43,7 +42,7 @@ def oracles(
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
 ) -> None:
     """Sweep tasks for their best rates. It says how far it came, and nothing of what it found."""
-    used = precision or ("bf16" if chosen_device() == "cuda" else "fp32")
+    used = precision_or_default(precision)
     until, folder = Deadline.after(seconds), data or data_folder()
     _run(chosen(TASKS, only, split), lambda t: sweep_task(t, used, data=folder, work=work, out=out, until=until))
 

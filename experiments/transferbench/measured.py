@@ -10,7 +10,7 @@ from pathlib import Path
 
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.law.rules import Family
-from experiments.paper.table import read_table, read_text
+from experiments.tables import read_table, read_text
 from experiments.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES, check_own
 from experiments.transferbench.step import Change, Step
 from experiments.transferbench.sweeping import CELLS

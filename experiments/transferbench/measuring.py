@@ -18,9 +18,8 @@ from depthlr.energy.persistent import persistent_energy
 from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.training.device import chosen_device
-from experiments.paper.running.deadline import Deadline, OutOfTime
-from experiments.paper.running.provenance import provenance
-from experiments.paper.table import read_table, read_text, write_table, write_text
+from experiments.running import Deadline, OutOfTime, provenance
+from experiments.tables import read_table, read_text, write_json, write_table
 from experiments.transferbench.models import Models
 from experiments.transferbench.probe import Probe, now
 from experiments.transferbench.range_tests import RANGE_TESTS, STEPS
@@ -68,7 +67,7 @@ def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
         # Parts may be measured on different devices, so each says where it was.
         sizes, seeds = ({int(row[name]) for row in rows[kinds[-1]]} for name in ("size", "seed"))
         content = facts | {"sizes": sorted(sizes), "seeds": len(seeds)}
-        write_text(out / f"{task.name}.{kinds[-1]}.json", json.dumps(content, indent=1) + "\n")
+        write_json(out / f"{task.name}.{kinds[-1]}.json", content)
     return True
 
 

@@ -18,7 +18,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.optimum import optimum
 from depthlr.study.description import difference
 from depthlr.study.toml import study_from_dict
-from experiments.paper.table import read_table, read_text
+from experiments.tables import read_table, read_text
 from experiments.transferbench.sweeping import CELLS
 from experiments.transferbench.task import Task
 

@@ -6,28 +6,21 @@ Unfinished work lies in a folder of its own and is resumed; the table is written
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, difference
-from depthlr.study.record import Record, record
+from depthlr.study.record import Record
 from depthlr.study.results import Results
-from depthlr.study.run import Silent, sweep
 from depthlr.study.store import open_store, read_store
-from depthlr.study.task import judged_steps, task_at
 from depthlr.study.toml import study_from_dict
 from depthlr.trace.depth import Depth
 from depthlr.training.cell import Cell
-from depthlr.training.engine import open_engine
-from experiments.paper.running.deadline import Deadline, OutOfTime, Timed
-from experiments.paper.running.facts import Facts, read_facts
-from experiments.paper.running.provenance import provenance
-from experiments.paper.table import read_text, write_table, write_text
+from experiments.running import Deadline, Facts, OutOfTime, provenance, read_facts, sweep_study, train_cells
+from experiments.tables import read_text, write_json, write_table
 from experiments.transferbench.task import Task
 
 CELLS = ("size", "depth", "width", "seed", "rate", "loss", "diverged", "seconds")
@@ -52,7 +45,8 @@ def sweep_task(
     try:
         until.check()
         with facts.timing("sweep_seconds", facts_file):
-            results = _swept(study, examples, depths, stores[0], until, workers)
+            totals = {size: depth.total for size, depth in depths.items()}
+            results = sweep_study(study, examples, totals, stores[0], until, workers=workers)
             _run_flanks(results, examples, stores[1], until, workers)
         complete = True
     except OutOfTime:
@@ -63,14 +57,6 @@ def sweep_task(
         if kept := [one for content in own for one in content.records.values()]:
             _write(task, study, kept, depths, facts, complete, out)
     return complete
-
-
-def _swept(
-    study: Study, examples: Examples, depths: Mapping[int, Depth], store: Path, until: Deadline, workers: int | None
-) -> Results:
-    totals = {size: depth.total for size, depth in depths.items()}
-    with open_engine(partial(task_at, study, examples=examples), workers=workers) as open_runner:
-        return sweep(study, open_runner, store, examples=examples, depths=totals, progress=Timed(until, Silent()))
 
 
 def flanks(results: Results) -> list[Cell]:
@@ -92,25 +78,7 @@ def _run_flanks(results: Results, examples: Examples, path: Path, until: Deadlin
     with open_store(path, results.study, data_digest=examples.digest, depths=results.depths) as store:
         known = store.content().records
         missing = [cell for cell in flanks(results) if cell not in known]
-        with closing(_trained(results.study, examples, missing, workers)) as cells:
-            for left, kept in zip(range(len(missing), 0, -1), cells, strict=True):
-                store.put(kept)
-                if left > 1:  # the last cell of all is worth its tail
-                    until.check()
-
-
-def _trained(
-    study: Study, examples: Examples, cells: Sequence[Cell], workers: int | None
-) -> Generator[Record, None, None]:
-    last = judged_steps(study, examples)
-    with open_engine(partial(task_at, study, examples=examples), workers=workers) as open_runner:
-        for size in sorted({cell.size for cell in cells}):
-            runner = open_runner(size)
-            try:
-                for cell, outcome in runner.train([cell for cell in cells if cell.size == size]):
-                    yield record(cell, outcome, last)
-            finally:
-                runner.close()
+        train_cells(results.study, examples, missing, store, until, workers=workers)
 
 
 def _write(
@@ -134,7 +102,7 @@ def _write(
         "study": study.to_dict(),
     }
     write_table(out / f"{task.name}.csv", CELLS, [_row(one, depths) for one in sorted(kept, key=lambda k: k.cell)])
-    write_text(out / f"{task.name}.json", json.dumps(content, indent=1) + "\n")
+    write_json(out / f"{task.name}.json", content)
 
 
 def _row(kept: Record, depths: Mapping[int, Depth]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.pages import markdown_table
 from experiments.transferbench.bootstrap import gain
 from experiments.transferbench.coverage import CARRIED, SUGGESTED, Coverage, coverage, coverage_of_pairs
 from experiments.transferbench.measured import read_counted, read_measured
@@ -43,7 +44,7 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     known, missing = _read([*wanted, *twins], folder)
     ordinary = [known[task.name] for task in wanted if task.name in known]
     errors: dict[str, list[Pair]] = {}
-    rows = [tuple(cell.format(ours) for cell in HEAD), ("---",) * len(HEAD)]
+    rows = []
     judged = {name: _judged_on(name, rule, ordinary, twins, known) for name, rule in rules.items()}
     for name, rule in rules.items():
         errors[name] = [pair for one in judged[name] for pair in carried(rule, one)]
@@ -62,12 +63,12 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
             NOTHING,
         )
     )
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    table = markdown_table([title.format(ours) for title in HEAD], rows)
     notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
     others = [task for task in tasks if task.split in SEEN - {split}]
     notes += _twins_of_all([*wanted, *others], tasks, rules, ours, known | _twinned(others, tasks, folder))
     each = _by_task({name: errors[name] for name in ("copy", "law", ours) if name in rules}, limit, ours)
-    return "\n".join([*lines, "", *each, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
+    return "\n".join([table, "", each, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
 
 
 def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
@@ -120,11 +121,10 @@ def _figures(pairs: Sequence[Pair], timed: bool = False) -> tuple[str, ...]:
     )
 
 
-def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: str) -> Iterator[str]:
+def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: str) -> str:
     """A row a task: medians, and how far our rate is off at the largest size if the smallest was tuned."""
     head = [f"**{name}**" if name == ours else name for name in errors]
-    yield f"| task, median error | {' | '.join(head)} | floor | {ours}, from the smallest to the largest |"
-    yield "| " + " | ".join(["---"] * (len(head) + 3)) + " |"
+    rows = []
     medians, floors = {name: by_task(pairs) for name, pairs in errors.items()}, by_task(limit)
     for task in medians[ours]:
         own = [pair for pair in errors[ours] if pair.task == task]
@@ -132,7 +132,8 @@ def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: 
         longest = np.median([pair.error for pair in own if (pair.source, pair.target) == ends])
         cells = [*(medians[name].get(task) for name in errors), floors.get(task)]
         texts = [NOTHING if cell is None else f"{cell:.3f}" for cell in cells]
-        yield f"| {task} | {' | '.join(texts)} | {longest:+.3f} |"
+        rows.append([task, *texts, f"{longest:+.3f}"])
+    return markdown_table(["task, median error", *head, "floor", f"{ours}, from the smallest to the largest"], rows)
 
 
 def _gained(better: tuple[float, float, float] | None) -> str:

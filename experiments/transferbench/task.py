@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from depthlr.data.examples import Examples
-from depthlr.data.sources import load, parse_name
+from depthlr.data.sources import parse_name
 from depthlr.models.build import build
 from depthlr.study.description import Study
 from depthlr.trace.depth import Depth, effective_depth
-from experiments.paper.running.sequences import Sequences
-from experiments.paper.setting import folder_of
+from experiments.examples import load_examples
 
 Split = Literal["dev", "first", "test", "peers"]
 
@@ -42,8 +41,7 @@ class Task:
 
     def examples(self, data: Path) -> Examples:
         """Its data, `data` being the folder that holds every set."""
-        found = load(self.study.data.name, folder_of(self.study.data.name, data))
-        return Sequences(found) if self.sequences else found
+        return load_examples(self.study.data.name, data, sequences=self.sequences)
 
     def depths(self, examples: Examples) -> dict[int, Depth]:
         """The effective depth at each size, counted without allocating a model."""

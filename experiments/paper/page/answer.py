@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from depthlr.law.power import LAW_EXPONENT
+from experiments.pages import markdown_table
 from experiments.paper import RECIPES
 from experiments.paper.page.averages import averages
 from experiments.paper.page.changes import changes
@@ -10,7 +11,7 @@ from experiments.paper.page.comparison import against
 from experiments.paper.page.families import families
 from experiments.paper.page.kept import Kept, Sweep
 from experiments.paper.page.verdicts import verdicts
-from experiments.paper.page.words import NOT_YET, NOTHING, r2, slope, table
+from experiments.paper.page.words import NOT_YET, NOTHING, r2, slope
 from experiments.paper.page.zero_shot_tables import headline
 from experiments.paper.setting import Setting
 
@@ -48,7 +49,7 @@ def answer(kept: Kept) -> str:
 
 def every_setting(kept: Kept) -> str:
     """A row a setting."""
-    return table(HEAD, [_row(setting, kept.sweeps.get(name)) for name, setting in _settings().items()])
+    return markdown_table(HEAD, [_row(setting, kept.sweeps.get(name)) for name, setting in _settings().items()])
 
 
 def finished(kept: Kept) -> list[Sweep]:

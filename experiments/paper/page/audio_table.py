@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from experiments.pages import markdown_table
 from experiments.paper.audio import AUDIO_CNN, AUDIO_TRANSFORMER, PRINTED_RATES
 from experiments.paper.page.kept import Kept
-from experiments.paper.page.words import NOT_YET, rate, table
+from experiments.paper.page.words import NOT_YET, rate
 
 
 def audio_table(kept: Kept) -> str:
@@ -23,4 +24,4 @@ def audio_table(kept: Kept) -> str:
         [str(depth), rate(printed), *(column.get(depth, NOT_YET) for column in columns.values())]
         for depth, printed in PRINTED_RATES.items()
     ]
-    return table(("effective depth", "paper", *columns), rows)
+    return markdown_table(("effective depth", "paper", *columns), rows)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from depthlr.law.fit import Fit
 from depthlr.present.numbers import MINUS, signed
+from experiments.pages import markdown_table
 from experiments.paper.ablation import (
     ABLATION,
     CNN_ADAM,
@@ -22,7 +23,6 @@ from experiments.paper.main import CIFAR10_CNN, CIFAR10_RESNET, CIFAR10_VIT, IMA
 from experiments.paper.padding import CNN_ZEROS, PADDING
 from experiments.paper.page.kept import Kept
 from experiments.paper.page.recipe_table import printed_in
-from experiments.paper.page.words import table
 from experiments.paper.recipe import Recipe
 from experiments.paper.setting import Setting
 from experiments.paper.variants import BEIT, CCT, VARIANTS
@@ -60,7 +60,7 @@ CHANGES = (
 def changes(kept: Kept) -> str:
     """A row a change of which both sides are finished under one protocol; empty where there is none."""
     rows = [row for change in CHANGES if (row := _row(change, kept))]
-    return table(HEAD, rows) if rows else ""
+    return markdown_table(HEAD, rows) if rows else ""
 
 
 def difference(base: Fit, changed: Fit) -> tuple[float, float]:

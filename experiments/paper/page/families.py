@@ -8,9 +8,10 @@ from depthlr.law.power import LAW_EXPONENT
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.numbers import signed
+from experiments.pages import markdown_table
 from experiments.paper.page.comparison import HOLDS, UNDECIDED, against
 from experiments.paper.page.kept import Kept, Sweep
-from experiments.paper.page.words import NOTHING, table
+from experiments.paper.page.words import NOTHING
 from experiments.paper.setting import Setting
 
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW"}
@@ -33,7 +34,7 @@ def families(kept: Kept) -> str:
         if sweep.counts and sweep.fit("depth") is not None:
             found.setdefault(family(sweep.setting), []).append(sweep)
     rows = [_row(name, found[name]) for name in sorted(found, key=lambda name: -len(found[name]))]
-    return table(HEAD, rows) if rows else ""
+    return markdown_table(HEAD, rows) if rows else ""
 
 
 def family(setting: Setting) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from experiments.paper.table import read_text
+from experiments.tables import read_text
 
 FINDINGS = ("first", "findings", "grids", "cost")  # the parts of the page
 

@@ -26,7 +26,7 @@ from experiments.paper.running.energies import ENERGIES
 from experiments.paper.running.jobs import chosen, home
 from experiments.paper.running.written import CELLS, read_written, record_of
 from experiments.paper.setting import Setting
-from experiments.paper.table import damaged
+from experiments.tables import damaged
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from importlib.resources import files
 
+from experiments.pages import fill
 from experiments.paper import RECIPES
 from experiments.paper.page.answer import answer, every_setting, finished
 from experiments.paper.page.audio_table import audio_table
@@ -46,11 +47,7 @@ def results_page(kept: Kept, pictures: Collection[str]) -> str:
         "provenance": provenance_table(kept),
     }
     parts |= {name: kept.findings.get(name, "") for name in FINDINGS}
-    page = files("experiments.paper.page").joinpath("results.md").read_text("utf-8")
-    for name, text in parts.items():
-        place = f"{{{{{name}}}}}"
-        page = page.replace(place if text else f"{place}\n\n", text)
-    return page
+    return fill(files("experiments.paper.page").joinpath("results.md").read_text("utf-8"), parts)
 
 
 def _section(recipe: Recipe, kept: Kept, pictures: Collection[str]) -> str:

@@ -7,9 +7,10 @@ from statistics import median
 
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.power import transfer
+from experiments.pages import markdown_table
 from experiments.paper.main import CIFAR10_RESNET
 from experiments.paper.page.kept import Kept
-from experiments.paper.page.words import NOT_YET, NOTHING, decades, rate, table
+from experiments.paper.page.words import NOT_YET, NOTHING, decades, rate
 from experiments.paper.pathsum import RESNET_ENERGY
 
 PLAIN = 2  # stem and head
@@ -49,4 +50,4 @@ def pathsum_table(kept: Kept) -> str:
             missed = [abs(math.log10(rates[size] / tuned[size])) for size in tuned if size != first]
             errors.append(decades(median(missed)) if missed else NOTHING)
     lines = [*rows, ["median error, decades", *errors]]
-    return f"Rates carried from {first} blocks:\n\n{table(('blocks', *found), lines)}"
+    return f"Rates carried from {first} blocks:\n\n{markdown_table(('blocks', *found), lines)}"

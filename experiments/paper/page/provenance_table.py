@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from experiments.pages import markdown_table
 from experiments.paper.page.kept import Kept
-from experiments.paper.page.words import table
 
 
 def provenance_table(kept: Kept) -> str:
@@ -19,4 +19,8 @@ def provenance_table(kept: Kept) -> str:
         if len(sweep.results.environments) > 1
     ]
     rows = [[name, f"{examples:,}", f"`{digest[:16]}…`"] for name, examples, digest in data]
-    return table(("data", "examples", "sha256"), rows) + "\n\n" + "\n".join(f"- {line}" for line in (*versions, *moved))
+    return (
+        markdown_table(("data", "examples", "sha256"), rows)
+        + "\n\n"
+        + "\n".join(f"- {line}" for line in (*versions, *moved))
+    )

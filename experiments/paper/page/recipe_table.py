@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.pages import markdown_table
 from experiments.paper.page.kept import Kept, Sweep
 from experiments.paper.page.learning import LEARNT
-from experiments.paper.page.words import NOT_YET, NOTHING, r2, rate, slope, table
+from experiments.paper.page.words import NOT_YET, NOTHING, r2, rate, slope
 from experiments.paper.printed import Printed
 from experiments.paper.recipe import Recipe
 from experiments.paper.setting import Setting
@@ -24,7 +25,7 @@ def recipe_table(recipe: Recipe, kept: Kept) -> str:
         rows += [_row(recipe, setting, sweep) for sweep in sweeps] or [_row(recipe, setting, None)]
         found += sweeps
     parts = [
-        table(HEAD, rows),
+        markdown_table(HEAD, rows),
         *([_rates(found)] if found else []),
         *_mixed(found),
         *_unfinished(found),
@@ -76,7 +77,9 @@ def _rates(sweeps: Sequence[Sweep]) -> str:
     bracketed = any(sweep.unlearnt for sweep in sweeps)
     summary = "Tuned rates by layers or blocks: geometric means of the seeds’ optima inside the grid"
     summary += "; in brackets, of sizes that hardly do better than guessing" if bracketed else ""
-    return f"<details><summary>{summary}</summary>\n\n{table(('setting', *map(str, sizes)), rows)}\n\n</details>"
+    return (
+        f"<details><summary>{summary}</summary>\n\n{markdown_table(('setting', *map(str, sizes)), rows)}\n\n</details>"
+    )
 
 
 def _mixed(sweeps: Sequence[Sweep]) -> list[str]:

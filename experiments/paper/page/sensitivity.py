@@ -11,9 +11,10 @@ from depthlr.law.fit import Fit
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.study.adaptive import APART
 from depthlr.study.results import Results
+from experiments.pages import markdown_table
 from experiments.paper.page.comparison import against
 from experiments.paper.page.kept import Sweep
-from experiments.paper.page.words import NOTHING, slope, table
+from experiments.paper.page.words import NOTHING, slope
 
 PAPERS_POOLING = 0.0  # one over each depth's own variance
 HEAD = (
@@ -37,7 +38,11 @@ def sensitivity(sweeps: Sequence[Sweep]) -> str:
         if len({against(fit, LAW_EXPONENT) for fit in fits}) > 1:
             rows.append([sweep.setting.title, *cells])
     same = len(sweeps) - len(rows)
-    return f"{same} of {len(sweeps)} verdicts stay as they are. The others:\n\n{table(HEAD, rows)}" if rows else ""
+    return (
+        f"{same} of {len(sweeps)} verdicts stay as they are. The others:\n\n{markdown_table(HEAD, rows)}"
+        if rows
+        else ""
+    )
 
 
 def apart(sweep: Sweep) -> tuple[int, ...]:

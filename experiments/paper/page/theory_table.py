@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from depthlr.init.gating import gating_factor
 from depthlr.law.power import LAW_EXPONENT
+from experiments.pages import markdown_table
 from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.page.comparison import against
 from experiments.paper.page.kept import Energies, Kept
-from experiments.paper.page.words import NOT_YET, NOTHING, r2, slope, table
+from experiments.paper.page.words import NOT_YET, NOTHING, r2, slope
 from experiments.paper.recipe import Recipe
 
 HEAD = ("model", "depths", "exponent of the rate for mean energy 1", "R²", "−3/2", "for readout energy 1", "seeds")
@@ -21,7 +22,7 @@ REMARK = (
 def energy_table(recipe: Recipe, kept: Kept) -> str:
     """A row a setting, over total effective depth."""
     settings = [setting for setting in recipe.settings if isinstance(setting, EnergySetting)]
-    return table(HEAD, [_row(setting, kept.energies.get(setting.name)) for setting in settings])
+    return markdown_table(HEAD, [_row(setting, kept.energies.get(setting.name)) for setting in settings])
 
 
 def gelu_line() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from experiments.pages import markdown_table
 from experiments.paper import RECIPES
 from experiments.paper.page.kept import Energies, Kept, Sweep
-from experiments.paper.page.words import NOTHING, seconds, table
+from experiments.paper.page.words import NOTHING, seconds
 from experiments.paper.recipe import AnySetting
 from experiments.paper.setting import Setting
 
@@ -34,7 +35,7 @@ def time_table(kept: Kept) -> str:
         rows += [_row(name, sweep) for sweep in sweeps]
         if len(ran) > 1 or len(sweeps) < len(ran):
             rows.append(_sum(name, ran))
-    return table(HEAD, rows)
+    return markdown_table(HEAD, rows)
 
 
 def _ran(setting: AnySetting, kept: Kept) -> list[Sweep | Energies]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from depthlr.law.power import LAW_EXPONENT
+from experiments.pages import markdown_table
 from experiments.paper.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from experiments.paper.page.kept import Sweep
-from experiments.paper.page.words import table
 
 WORDS = {
     HOLDS: "contains it",
@@ -37,4 +37,6 @@ def verdicts(sweeps: Sequence[Sweep]) -> str:
         "of −3/2, over total depth",
     )
     columns = (*by_protocol.values(), own, total)
-    return table(head, [[text, *(str(found.count(word)) for found in columns)] for word, text in WORDS.items()])
+    return markdown_table(
+        head, [[text, *(str(found.count(word)) for found in columns)] for word, text in WORDS.items()]
+    )

@@ -1,21 +1,15 @@
-"""How the results page writes numbers, slopes and tables."""
+"""How the results page writes numbers and slopes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from depthlr.law.fit import Fit
 from depthlr.present.numbers import MINUS, rate_text, signed
 
 NOTHING = "–"
 NOT_YET = "not yet measured"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
-    lines = [list(head), ["---"] * len(head), *(list(row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def slope(fit: Fit | None) -> str:

@@ -9,7 +9,7 @@ from depthlr.errors import DepthlrError
 from experiments.paper.page.kept import read_kept
 from experiments.paper.page.page import IMAGES, results_page
 from experiments.paper.page.pictures import drawn, pictures
-from experiments.paper.table import write_text
+from experiments.tables import write_text
 
 
 def write_page(folder: Path, page: Path) -> list[Path]:

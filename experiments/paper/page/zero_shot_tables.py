@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
 from depthlr.present.numbers import MINUS
+from experiments.pages import markdown_table
 from experiments.paper.page.kept import Carried, Kept, Sweep
-from experiments.paper.page.words import NOT_YET, NOTHING, decades, exact, loss, rate, table
+from experiments.paper.page.words import NOT_YET, NOTHING, decades, exact, loss, rate
 from experiments.paper.running.carried import RULES
 from experiments.paper.zero_shot import (
     PRINTED_MEDIANS,
@@ -105,7 +106,7 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
     return (
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
         f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
-        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count.\n\n{table(head, lines)}\n\n"
+        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count.\n\n{markdown_table(head, lines)}\n\n"
         f"The least median error: {_least(middle)}; the least median excess loss: {_least(excess)}. "
         f"{_against_raw(sweep)}"
     )
@@ -120,7 +121,9 @@ def _errors(sweep: Sweep, rows: Rows) -> str:
         ours = [decades(abs(math.log10(row[rule].rate / oracle)) if oracle else None) for rule in shown(sweep)]
         lines.append([str(size), *_paper_rates(paper), rate(oracle), rate(row["law"].rate), *ours])
     head = ("blocks", "paper: oracle", "law", "raw error", "law error", "ours: oracle", "law")
-    return "Rates and errors, decades:\n\n" + table((*head, *(f"{NAMES[rule]} error" for rule in shown(sweep))), lines)
+    return "Rates and errors, decades:\n\n" + markdown_table(
+        (*head, *(f"{NAMES[rule]} error" for rule in shown(sweep))), lines
+    )
 
 
 def _losses(sweep: Sweep, rows: Rows) -> str:
@@ -132,7 +135,7 @@ def _losses(sweep: Sweep, rows: Rows) -> str:
         stated = NOTHING if paper is None else f"{exact(paper.raw_loss)} / {exact(paper.scaled_loss)}"
         lines.append([str(size), stated, loss(best.get(size, [])), *(loss(row[rule].losses) for rule in shown(sweep))])
     head = ("blocks", "paper: raw / law", "ours: oracle", *(NAMES[rule] for rule in shown(sweep)))
-    return "Training loss of the last epoch, mean of the seeds:\n\n" + table(head, lines)
+    return "Training loss of the last epoch, mean of the seeds:\n\n" + markdown_table(head, lines)
 
 
 def _paper_rates(paper: PrintedTransfer | None) -> list[str]:

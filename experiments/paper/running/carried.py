@@ -6,9 +6,8 @@ Oracles are the sweep's own tuned rates. A carried rate is trained at exactly th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,19 @@ from depthlr.energy.drawn_rate import DrawnRate
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.study.description import DIGITS, Study
-from depthlr.study.record import Record, record
+from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.study.store import open_store
-from depthlr.study.task import judged_steps, task_at
 from depthlr.trace.depth import Depth, effective_depth
 from depthlr.training.cell import Cell
 from depthlr.training.device import chosen_device
-from depthlr.training.engine import open_engine
 from depthlr.transfer.carry import transfer_rate
 from depthlr.transfer.measured_change import measured_change
 from experiments.paper.columns import read_rows
 from experiments.paper.place import Place
-from experiments.paper.running.deadline import Deadline
 from experiments.paper.running.initial_energy import initial_energies, initial_measured_rate
-from experiments.paper.table import damaged, write_table
+from experiments.running import Deadline, train_cells
+from experiments.tables import damaged, write_table
 
 RULES = ("copy", "law", "pathsum", "am-mup", "measured")
 ENERGY_SEEDS = range(8)
@@ -57,12 +54,8 @@ def train_carried(
     with open_store(work.file("carried.sqlite"), study, data_digest=examples.digest, depths=depths) as store:
         known |= store.content().records
         missing = [cell for _, cell in wanted if cell not in known]
-        with closing(_trained(results, examples, missing, workers)) as cells:
-            for kept in cells:
-                store.put(kept)
-                known[kept.cell] = kept
-                done()
-                deadline.check()
+        train_cells(study, examples, missing, store, deadline, done=done, workers=workers)
+        known |= store.content().records
     return [_row(rule, depths.get(cell.size), known[cell]) for rule, cell in wanted]
 
 
@@ -151,22 +144,6 @@ def is_stale(table: Path, results: Results, source: int | None) -> bool:
 def _written(rate: float) -> float:
     """With as many digits as a study's rates have."""
     return float(f"{rate:.{DIGITS}g}")
-
-
-def _trained(
-    results: Results, examples: Examples, cells: list[Cell], workers: int | None
-) -> Generator[Record, None, None]:
-    if not cells:  # workers take seconds to start
-        return
-    last = judged_steps(results.study, examples)
-    with open_engine(partial(task_at, results.study, examples=examples), workers=workers) as open_runner:
-        for size in sorted({cell.size for cell in cells}):
-            runner = open_runner(size)
-            try:
-                for cell, outcome in runner.train(sorted({cell for cell in cells if cell.size == size})):
-                    yield record(cell, outcome, last)
-            finally:
-                runner.close()
 
 
 def _row(rule: str, depth: int | None, kept: Record) -> dict[str, Any]:

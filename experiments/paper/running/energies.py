@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from depthlr.data.examples import Examples
@@ -11,12 +10,11 @@ from depthlr.errors import DepthlrError
 from depthlr.training.device import chosen_device
 from experiments.paper.columns import read_rows
 from experiments.paper.energy_setting import SEEDS
-from experiments.paper.running.deadline import Deadline, OutOfTime
-from experiments.paper.running.facts import Facts, is_fuller, read_facts
 from experiments.paper.running.initial_energy import initial_energies
 from experiments.paper.running.job import Job
-from experiments.paper.running.provenance import provenance
-from experiments.paper.table import damaged, write_table, write_text
+from experiments.paper.running.written import is_fuller
+from experiments.running import Deadline, Facts, OutOfTime, provenance, read_facts
+from experiments.tables import damaged, write_json, write_table
 
 ENERGIES = ("size", "depth", "seed", "mean", "readout", "loss")
 
@@ -90,4 +88,4 @@ def _write(job: Job, rows: list[dict[str, Any]], facts: Facts) -> None:
         "study": {key: table for key, table in job.study.to_dict().items() if key != "search"},  # there is none
     }
     write_table(job.out.file("csv"), ENERGIES, rows)
-    write_text(job.out.file("json"), json.dumps(content, indent=1) + "\n")
+    write_json(job.out.file("json"), content)

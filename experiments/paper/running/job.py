@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from depthlr.data.examples import Examples
-from depthlr.data.sources import load
 from depthlr.study.description import Study
+from experiments.examples import load_examples
 from experiments.paper.place import Place
 from experiments.paper.recipe import AnySetting
-from experiments.paper.running.sequences import Sequences
-from experiments.paper.setting import Setting, folder_of
+from experiments.paper.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,5 @@ class Job:
         return self.work.file("facts.json")
 
     def examples(self) -> Examples:
-        found = _load(self.setting.data, folder_of(self.setting.data, self.data))
-        return Sequences(found) if isinstance(self.setting, Setting) and self.setting.sequences else found
-
-
-@lru_cache(maxsize=1)  # most settings of a recipe share theirs
-def _load(name: str, folder: Path) -> Examples:
-    return load(name, folder)
+        sequences = isinstance(self.setting, Setting) and self.setting.sequences
+        return load_examples(self.setting.data, self.data, sequences=sequences)

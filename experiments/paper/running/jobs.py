@@ -14,11 +14,11 @@ from experiments.paper.place import Place
 from experiments.paper.protocol import SMOKE_SIZES, protocol_named
 from experiments.paper.recipe import AnySetting, Recipe
 from experiments.paper.running.carried import has_carried
-from experiments.paper.running.deadline import Deadline
 from experiments.paper.running.energies import all_measured, run_energies
 from experiments.paper.running.job import Job
 from experiments.paper.running.resumed import resume_tables
 from experiments.paper.running.sweep import Watch, run_sweep, unwatched
+from experiments.running import Deadline
 
 
 def chosen(recipes: Sequence[str] = (), only: Sequence[str] = ()) -> list[AnySetting]:

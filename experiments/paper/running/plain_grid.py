@@ -14,7 +14,6 @@ from depthlr.training.cell import Cell
 from depthlr.training.task import Task
 from experiments.plain_loop import train_plainly
 
-SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
 FEW, MORE = 5, 25  # steps of the two runs whose difference is a step's time
 REPEATS = 3  # of each; the fastest counts, which nothing disturbed
 

@@ -28,6 +28,8 @@ def beginnings(longer: Content, study: Study, steps: int, data_digest: str) -> d
 
 def recalling(open_runner: OpenRunner, known: Mapping[Cell, Outcome]) -> OpenRunner:
     """Runners that hand over what is known, and open the true one only for what is not."""
+    if not known:
+        return open_runner
     return lambda size: _Recalling(open_runner, size, known)
 
 

@@ -15,11 +15,10 @@ from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.running.carried import COLUMNS as CARRIED
 from experiments.paper.running.carried import PLAN
 from experiments.paper.running.energies import ENERGIES
-from experiments.paper.running.facts import Facts
 from experiments.paper.running.job import Job
-from experiments.paper.running.provenance import PROVENANCE
 from experiments.paper.running.written import CELLS, read_written, record_of
-from experiments.paper.table import make_folder, write_table
+from experiments.running import PROVENANCE, Facts
+from experiments.tables import make_folder, write_table
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -12,10 +12,8 @@ from depthlr.study import check
 from depthlr.study.description import Study
 from depthlr.study.environment import Environment
 from depthlr.study.toml import study_from_dict
-from experiments.paper.running.plain_grid import SAMPLED
-from experiments.paper.running.provenance import PROVENANCE
-from experiments.paper.shape import Shape, an_object, or_else, shaped, truth
-from experiments.paper.table import damaged, read_text
+from experiments.running import PROVENANCE, SAMPLED
+from experiments.tables import Shape, an_object, damaged, or_else, read_text, shaped, truth
 
 ENVIRONMENT = an_object({field.name: check.text for field in fields(Environment)})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -12,22 +11,19 @@ from depthlr.data.examples import Examples
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
 from depthlr.study.results import Results, read_results
-from depthlr.study.run import Progress, Silent, sweep
+from depthlr.study.run import Progress, Silent
 from depthlr.study.store import open_store, read_store
-from depthlr.study.task import budget, task_at
+from depthlr.study.task import budget
 from depthlr.training.cell import Cell, Outcome
 from depthlr.training.device import chosen_device
-from depthlr.training.engine import open_engine
 from experiments.paper.running.carried import COLUMNS as CARRIED
 from experiments.paper.running.carried import is_stale, train_carried
-from experiments.paper.running.deadline import Deadline, OutOfTime, Timed
-from experiments.paper.running.facts import Facts, is_fuller, read_facts
 from experiments.paper.running.job import Job
-from experiments.paper.running.plain_grid import SAMPLED, plain_cell_seconds, plain_grid_seconds, sampled_sizes
-from experiments.paper.running.provenance import provenance
+from experiments.paper.running.plain_grid import plain_cell_seconds, plain_grid_seconds, sampled_sizes
 from experiments.paper.running.recalled import beginnings, recalling
-from experiments.paper.running.written import CELLS
-from experiments.paper.table import make_folder, write_table, write_text
+from experiments.paper.running.written import CELLS, is_fuller
+from experiments.running import SAMPLED, Deadline, Facts, OutOfTime, provenance, read_facts, sweep_study
+from experiments.tables import make_folder, write_json, write_table
 
 Watch = Callable[[Study], AbstractContextManager[Progress]]
 
@@ -81,15 +77,17 @@ def _swept(
     with (
         facts.timing("sweep_seconds", job.facts, job.at_once) as done,
         watch(study) as progress,
-        open_engine(partial(task_at, study, examples=examples), workers=job.workers) as open_runner,
     ):
-        return sweep(
+        return sweep_study(
             study,
-            recalling(open_runner, known) if known else open_runner,
+            examples,
+            depths,
             job.store,
-            examples=examples,
-            depths=depths,
-            progress=Timed(until, progress, done),
+            until,
+            progress=progress,
+            done=done,
+            workers=job.workers,
+            wrap=partial(recalling, known=known),
         )
 
 
@@ -126,7 +124,7 @@ def _write(job: Job, results: Results, carried: list[dict[str, Any]], facts: Fac
         "study": results.study.to_dict(),
     }
     write_table(job.out.file("csv"), CELLS, results.rows(times=True))
-    write_text(job.out.file("json"), json.dumps(content, indent=1) + "\n")
+    write_json(job.out.file("json"), content)
     if carried:
         write_table(job.out.file("carried.csv"), CARRIED, carried)
     elif is_stale(job.out.file("carried.csv"), results, job.source):

@@ -19,10 +19,10 @@ from experiments.paper.page.page import results_page
 from experiments.paper.page.pictures import pictures
 from experiments.paper.pathsum import RESNET_ENERGY
 from experiments.paper.place import Place
-from experiments.paper.running.deadline import Deadline
-from experiments.paper.running.facts import is_fuller, read_facts
 from experiments.paper.running.jobs import job_of, run_job
+from experiments.paper.running.written import is_fuller
 from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.running import Deadline, read_facts
 
 GONE = object()
 

@@ -34,10 +34,10 @@ from experiments.paper.page.recipe_table import recipe_table
 from experiments.paper.page.sensitivity import apart, sensitivity
 from experiments.paper.page.time_table import time_table
 from experiments.paper.page.zero_shot_tables import headline
-from experiments.paper.running.deadline import Deadline
 from experiments.paper.running.jobs import chosen, job_of, run_job
 from experiments.paper.setting import Setting
 from experiments.paper.zero_shot import VIT_384_EPOCH_3, ZERO_SHOT
+from experiments.running import Deadline
 
 ROOT = Path(__file__).parents[3]
 DEPTHS = (3, 4, 6, 8, 12, 16)

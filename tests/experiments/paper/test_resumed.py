@@ -13,12 +13,12 @@ from depthlr.study.results import read_results
 from depthlr.study.store import read_store
 from experiments.paper.main import CIFAR10_CNN
 from experiments.paper.pathsum import RESNET_ENERGY
-from experiments.paper.running import carried, energies, plain_grid, sweep
-from experiments.paper.running.deadline import Deadline
+from experiments.paper.running import carried, energies, plain_grid
 from experiments.paper.running.jobs import run_job
 from experiments.paper.running.recalled import beginnings
 from experiments.paper.running.resumed import resume_tables
 from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.running import Deadline
 
 SETTINGS = pytest.mark.parametrize("setting", [VIT_384_EPOCH_3, CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
 ANOTHER = {"device": "NVIDIA H200", "torch": "2.11.0", "depthlr": "0.1.0", "python": "3.12.3"}
@@ -51,8 +51,7 @@ def test_nothing_of_a_finished_one_is_measured_again_and_all_that_was_known_is_k
         before["carried_seconds"] = 2000.0
     done.out.file("json").write_text(json.dumps(before))
     cells = done.out.file("csv").read_bytes()
-    for place in (sweep, carried):
-        monkeypatch.setattr(place, "open_engine", None)
+    monkeypatch.setattr("experiments.running.open_engine", None)
     for place in (energies, carried):
         monkeypatch.setattr(place, "initial_energies", None)
     assert run_job(replace(job(setting, "clone"), resume_tables=True), FOREVER)

@@ -24,14 +24,13 @@ from experiments.paper.pathsum import RESNET_ENERGY
 from experiments.paper.running import plain_grid
 from experiments.paper.running import sweep as running_sweep
 from experiments.paper.running.carried import ENERGY_SEEDS, RULES
-from experiments.paper.running.deadline import Deadline, OutOfTime
-from experiments.paper.running.facts import Facts, read_facts
 from experiments.paper.running.initial_energy import initial_energies, initial_measured_rate
 from experiments.paper.running.jobs import is_measured, job_of, run_job
 from experiments.paper.running.recalled import beginnings
 from experiments.paper.running.sweep import run_sweep
 from experiments.paper.width_epochs import WIDTH_EPOCHS
 from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.running import Deadline, Facts, OutOfTime, read_facts
 
 EPOCH_1 = next(setting for setting in WIDTH_EPOCHS.settings if setting.name == "vit-384-epoch-1")
 FOREVER = Deadline()
@@ -311,7 +310,7 @@ def test_a_sweep_that_is_stopped_before_its_first_cell_leaves_no_table(job, monk
     def stopped(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running_sweep, "sweep", stopped)
+    monkeypatch.setattr(running_sweep, "sweep_study", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_job(job(CIFAR10_CNN), FOREVER)
     assert not job(CIFAR10_CNN).out.file("json").exists()

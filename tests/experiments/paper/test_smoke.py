@@ -12,8 +12,8 @@ from experiments.paper.page.kept import read_kept
 from experiments.paper.page.page import results_page
 from experiments.paper.page.pictures import drawn, pictures
 from experiments.paper.place import Place
-from experiments.paper.running.deadline import Deadline
 from experiments.paper.running.jobs import chosen, home, job_of, run_job
+from experiments.running import Deadline
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ from depthlr.energy.persistent import persistent_energy
 from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.transfer.suggest import suggest_rate
-from experiments.paper.running.deadline import Deadline
+from experiments.pages import put
+from experiments.running import Deadline
 from experiments.transferbench import app as command
 from experiments.transferbench import measuring
 from experiments.transferbench.measured import read_measured
 from experiments.transferbench.measuring import PARTS, measure_task
 from experiments.transferbench.models import Models
 from experiments.transferbench.oracle import read_oracle
-from experiments.transferbench.page import put
 from experiments.transferbench.rules import RULES, SUGGESTION
 from experiments.transferbench.scores import Known
 from experiments.transferbench.sweeping import sweep_task

@@ -1,16 +1,21 @@
-"""Small tables as CSV, written whole or not at all, and read back strictly."""
+"""The files that experiments write: tables as CSV, facts as JSON. Written whole, read back strictly."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from depthlr.data.replace_file import replace_file
 from depthlr.errors import DepthlrError
 from depthlr.study.table import cell_text
+
+Read = Callable[[str, Any], Any]
+"""An entry's value from its name and its JSON, null where it is missing; raises a sentence where it cannot be one."""
+Shape = Mapping[str, Read]
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -44,6 +49,10 @@ def make_folder(path: Path) -> None:
         raise DepthlrError(f"{path} cannot be made ({error}): name a folder you can write to.") from error
 
 
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
 def write_text(path: Path, text: str) -> None:
     try:
         with replace_file(path) as file:
@@ -62,3 +71,41 @@ def read_text(path: Path) -> str:
 def damaged(path: Path, how: str) -> DepthlrError:
     """What is said of a file that cannot be trusted."""
     return DepthlrError(f"{path} {how}: restore the file, or delete it and make it again.")
+
+
+def shaped(text: str, shape: Shape) -> dict[str, Any]:
+    """The entries that the shape names, of the object in a JSON text; whatever else it holds is left out."""
+    try:
+        found: dict[str, Any] = an_object(shape)("it", json.loads(text))
+    except RecursionError as error:
+        raise DepthlrError("it is nested too deeply") from error
+    return found
+
+
+def an_object(shape: Shape) -> Read:
+    def read(name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise DepthlrError(f"{name} is no object")
+        return {key: _entry(name, value, key, of) for key, of in shape.items()}
+
+    return read
+
+
+def or_else(default: Any, read: Read) -> Read:
+    """For an entry that may be missing, as in files from before it was kept."""
+    return lambda name, value: default if value is None else read(name, value)
+
+
+def truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise DepthlrError(f"{name} is {value!r}, not true or false")
+    return value
+
+
+def _entry(name: str, found: Mapping[str, Any], key: str, read: Read) -> Any:
+    try:
+        return read(key, found.get(key))
+    except DepthlrError:
+        if key in found:
+            raise
+        raise DepthlrError(f"{name} lacks {key}") from None
