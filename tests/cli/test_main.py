@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 import typer.rich_utils
-from benchmarks.landscape import LandscapeRunner, landscape, study
 from typer.main import get_command
 
 import depthlr
 from depthlr.cli import main
 from depthlr.cli.app import app
 from depthlr.study import Data, Search, Training, sweep
+from experiments.paper.app import app as paper
+from experiments.speed.landscape import LandscapeRunner, landscape, study
 
-VERBS = sorted(get_command(app).commands)
+COMMANDS = get_command(app).commands | {"reproduce": get_command(paper)}  # which passes its options on
 
 
 @pytest.fixture
@@ -44,12 +45,12 @@ def test_the_version_is_the_packages_own(run, capsys):
     assert project["project"]["version"] == depthlr.__version__
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", sorted(COMMANDS))
 def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkeypatch, verb):
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 1000)  # no line is broken
     assert run(verb, "--help") == 0
     shown = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
-    command = get_command(app).commands[verb]
+    command = COMMANDS[verb]
     assert command.params
     for parameter in command.params:
         written = (getattr(parameter, "help", None) or "").replace("\\[", "[")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.landscape import study
 
 from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
+from experiments.speed.landscape import study
 
 TEXTS = ["[/a]", "[bold]", "[bold]x[/bold]", ":smile:", "\\[a]", 'net?path="[/a]"']
 

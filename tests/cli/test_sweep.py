@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from benchmarks.landscape import LandscapeRunner, landscape
 from tests.present.made_results import results_of
 
 import depthlr.cli.sweep as verb
@@ -22,6 +21,7 @@ from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.present.report import report
 from depthlr.study import read_results, read_study
+from experiments.speed.landscape import LandscapeRunner, landscape
 
 app = typer.Typer()
 for command in (verb.sweep, fit, export, plot):

@@ -6,7 +6,6 @@ import io
 
 import numpy as np
 import pytest
-from benchmarks.landscape import study
 from rich.console import Console
 
 from depthlr.cli.sweep_progress import SweepProgress, left_text
@@ -14,6 +13,7 @@ from depthlr.present.tuned import tuned_text
 from depthlr.study import Estimate, Results
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
+from experiments.speed.landscape import study
 
 STUDY = study(sizes=(2, 4), points=10)
 

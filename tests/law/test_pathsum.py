@@ -4,9 +4,10 @@ from math import comb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.law.pathsum_graph import log_pathsum_graph
 
 from depthlr.errors import DepthlrError
-from depthlr.law import UnitCounts, log_pathsum, log_pathsum_graph, pathsum_transfer, transfer
+from depthlr.law import UnitCounts, log_pathsum, pathsum_transfer, transfer
 
 
 def path_lengths(predecessors, weighted, source, node):

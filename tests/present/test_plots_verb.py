@@ -5,11 +5,11 @@ from __future__ import annotations
 import matplotlib
 import pytest
 import typer
-from benchmarks.landscape import LandscapeRunner, landscape, study
 
 from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.study import sweep
+from experiments.speed.landscape import LandscapeRunner, landscape, study
 
 matplotlib.use("Agg")
 

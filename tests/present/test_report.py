@@ -16,7 +16,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import typer
-from benchmarks.landscape import LandscapeRunner, landscape
 
 from depthlr.cli.report import report as verb
 from depthlr.errors import DepthlrError
@@ -40,6 +39,7 @@ from depthlr.study import (
 )
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
+from experiments.speed.landscape import LandscapeRunner, landscape
 
 STUDY = Study(
     "bowls",

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from benchmarks.landscape import LandscapeRunner, landscape, study
 
 import depthlr
 from depthlr.study import (
@@ -23,6 +22,7 @@ from depthlr.study import (
     to_csv,
     to_json,
 )
+from experiments.speed.landscape import LandscapeRunner, landscape, study
 
 STUDY = study(sizes=(3, 6), points=20, seeds=2)
 GIVEN = landscape(1, STUDY)

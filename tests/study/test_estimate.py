@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.landscape import study
 
 from depthlr.study import estimate
 from depthlr.study.estimate import LIKELY, TRUST, cells_a_pair
 from depthlr.training.cell import Cell
+from experiments.speed.landscape import study
 
 STUDY = study(sizes=(2, 4, 8), points=80, seeds=3)
 SEARCH, SIZES = STUDY.search, STUDY.model.sizes

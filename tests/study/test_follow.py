@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.landscape import study
 
 from depthlr.errors import DepthlrError
 from depthlr.study import Environment, Follower, open_store, read_results, read_snapshot
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
+from experiments.speed.landscape import study
 
 STUDY = study("grid", sizes=(3, 6), points=5)
 HERE = Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7")

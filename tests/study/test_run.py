@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.landscape import Landscape, LandscapeRunner, landscape, study
 
 from depthlr.data import load
 from depthlr.errors import DepthlrError
 from depthlr.study import SweepInterrupted, estimate, read_results, read_store, sweep, to_csv, to_json, wanted
 from depthlr.training.cell import Outcome
+from experiments.speed.landscape import Landscape, LandscapeRunner, landscape, study
 
 DEPTHS = {3: 4, 6: 7, 12: 13}
 

@@ -6,8 +6,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from benchmarks.landscape import Landscape, landscape, study
-from benchmarks.search import score
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +13,8 @@ from depthlr.study import estimate, wanted
 from depthlr.study.adaptive import APART, best, expected
 from depthlr.study.search import PLANS
 from depthlr.training.cell import Cell
+from experiments.speed.landscape import Landscape, landscape, study
+from experiments.speed.search import score
 
 KINDS = sorted(PLANS)
 

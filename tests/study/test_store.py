@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.landscape import study
 
 from depthlr.errors import DepthlrError
 from depthlr.study import Data, open_store, read_store
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
+from experiments.speed.landscape import study
 
 STUDY = study(sizes=(2, 3), points=5)
 CELLS = [Cell(size, seed, rate) for size in (2, 3) for seed in (0, 1) for rate in STUDY.search.rates]

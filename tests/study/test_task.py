@@ -13,9 +13,9 @@ from depthlr.models.build import build
 from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
 from depthlr.study.description import Search
 from depthlr.training.cell import Cell
-from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
 from depthlr.training.stepper import Stepper, start_of
+from experiments.plain_loop import train_plainly
 
 DIGITS = load("digits")
 

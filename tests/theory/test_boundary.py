@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from depthlr.law import boundary_fraction
+from tests.theory.boundary import boundary_fraction
 
 
 def brute_fraction(shape, offsets) -> float:

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from tests.theory.montecarlo import assert_agrees, gaussian, generator
+from tests.theory.overlap import cross_entropy_gradient_norm2
 from torch.nn import functional as F
-
-from depthlr.law import cross_entropy_gradient_norm2
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100, 1000])

@@ -30,9 +30,8 @@ from tests.theory.montecarlo import (
     torus_neighbours,
     wide_limit,
 )
+from tests.theory.overlap import overlap_sum
 from torch import Tensor
-
-from depthlr.law import overlap_sum
 
 DEPTH = 6
 

@@ -9,9 +9,8 @@ import math
 import pytest
 import torch
 from tests.theory.montecarlo import assert_agrees, assert_differs, gate, gaussian, generator, overlap, relu
+from tests.theory.overlap import residual_growth, residual_growth_bound
 from torch import Tensor
-
-from depthlr.law import residual_growth, residual_growth_bound
 
 Q = 0.5  # ReLU
 

@@ -13,8 +13,9 @@ from tests.training.tiny import tiny_task
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.training import Cell, GraphRunner, Task, train_plainly
+from depthlr.training import Cell, GraphRunner, Task
 from depthlr.training.stepper import Stepper, start_of
+from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, seed, rate) for seed in (0, 1) for rate in (0.05, 0.2)]
 CPU = torch.device("cpu")

@@ -22,7 +22,6 @@ from depthlr.training import (
     Workers,
     engine,
     mean_cross_entropy,
-    train_plainly,
     try_step,
 )
 from depthlr.training.cell import has_diverged
@@ -33,6 +32,7 @@ from depthlr.training.stepper import Stepper, another, compile_repeated, start_o
 from depthlr.training.task import Task
 from depthlr.training.training import OPTIMIZERS
 from depthlr.training.workers import _train
+from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
 PATTERNS = {

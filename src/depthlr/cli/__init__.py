@@ -1,4 +1,4 @@
-"""Layer 6: the command line, one small file a verb."""
+"""Layer 5: the command line, one small file a verb."""
 
 from __future__ import annotations
 

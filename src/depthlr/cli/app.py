@@ -14,7 +14,7 @@ from depthlr.cli.literal_help import LiteralHelp
 from depthlr.cli.measure import measure
 from depthlr.cli.plot import plot
 from depthlr.cli.report import report
-from depthlr.cli.reproduce import reproduce
+from depthlr.cli.reproduce import PASSED_ON, reproduce
 from depthlr.cli.serve import serve
 from depthlr.cli.suggest import suggest
 from depthlr.cli.sweep import sweep
@@ -28,8 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (demo, depth, measure, suggest, transfer, check, sweep, serve, fit, report, plot, export, data, reproduce):
+for verb in (demo, depth, measure, suggest, transfer, check, sweep, serve, fit, report, plot, export, data):
     app.command(cls=LiteralHelp)(exits_told()(verb))
+app.command(context_settings=PASSED_ON, add_help_option=False)(reproduce)
 
 
 @app.callback()

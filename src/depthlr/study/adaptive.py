@@ -13,7 +13,7 @@ the right it rises steeply until training diverges. So
    better: a dip beside divergence, or the other side of a ridge, would else pass for an optimum.
 
 The roughness is measured: how far a loss lies from the line through its neighbours, near the optima of this size and
-the one before. So a smooth landscape costs few cells, and a ragged one more. `benchmarks/search.py` measures both.
+the one before. So a smooth landscape costs few cells, and a ragged one more. `experiments/speed/search.py` measures it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from depthlr.study.description import Search
 from depthlr.study.search import wanted
 from depthlr.training.cell import Cell
 
-LIKELY = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (benchmarks/search.py)
+LIKELY = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
 TRUST = 2  # pairs of size and seed that this number counts as, beside those of the sweep itself
 LEAST = 2  # what it takes at the lower edge of the grid
 

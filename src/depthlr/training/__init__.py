@@ -3,7 +3,6 @@
 from depthlr.training.cell import Cell, Evaluation, Outcome, Runner
 from depthlr.training.engine import open_engine
 from depthlr.training.graphs import GraphRunner
-from depthlr.training.plain import train_plainly
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import Training
@@ -22,6 +21,5 @@ __all__ = [
     "Workers",
     "mean_cross_entropy",
     "open_engine",
-    "train_plainly",
     "try_step",
 ]

@@ -1,0 +1,157 @@
+"""The zero-shot test: the rate tuned at one size, carried to every other by each rule, and trained there.
+
+Oracles are the sweep's own tuned rates. A carried rate is trained at exactly that rate, with the same seeds and budget.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from depthlr.data.examples import Examples
+from depthlr.energy.drawn_rate import DrawnRate
+from depthlr.errors import DepthlrError
+from depthlr.models.build import build
+from depthlr.study.description import DIGITS, Study
+from depthlr.study.record import Record
+from depthlr.study.results import Results
+from depthlr.study.store import open_store
+from depthlr.trace.depth import Depth, effective_depth
+from depthlr.training.cell import Cell
+from depthlr.training.device import chosen_device
+from depthlr.transfer.carry import transfer_rate
+from depthlr.transfer.measured_change import measured_change
+from experiments.paper.columns import read_rows
+from experiments.paper.place import Place
+from experiments.paper.running.initial_energy import initial_energies, initial_measured_rate
+from experiments.running import Deadline, train_cells
+from experiments.tables import damaged, write_table
+
+RULES = ("copy", "law", "pathsum", "am-mup", "measured")
+ENERGY_SEEDS = range(8)
+PLAN = ("rule", "size", "rate")
+COLUMNS = ("rule", "size", "depth", "seed", "rate", "loss", "diverged", "seconds")
+
+
+def train_carried(
+    results: Results,
+    source: int,
+    examples: Examples,
+    work: Place,
+    deadline: Deadline,
+    done: Callable[[], None],
+    workers: int | None = None,
+) -> list[dict[str, Any]]:
+    """Rows of COLUMNS, one a rule, target and seed; cells that an earlier call trained are not trained again."""
+    study, depths = results.study, results.depths or {}
+    rates = _planned(results, source, examples, work)
+    wanted = [(rule, Cell(size, seed, rate)) for rule, size, rate in rates for seed in study.search.seeds]
+    known = {kept.cell: kept for kept in results.records}
+    with open_store(work.file("carried.sqlite"), study, data_digest=examples.digest, depths=depths) as store:
+        known |= store.content().records
+        missing = [cell for _, cell in wanted if cell not in known]
+        train_cells(study, examples, missing, store, deadline, done=done, workers=workers)
+        known |= store.content().records
+    return [_row(rule, depths.get(cell.size), known[cell]) for rule, cell in wanted]
+
+
+def carried_rates(
+    results: Results, source: int, examples: Examples, rules: Sequence[str] = RULES
+) -> list[tuple[str, int, float]]:
+    """Rule, target size and rate. The rules that measure do so over eight initialisations."""
+    model, tuned = results.study.model, results.tuned_rates
+    if source not in tuned:
+        raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the rules assume stands on the results page
+        for rule in rules:
+            carried = _carrier(rule, results.study, examples, tuned[source], source)
+            found += [(rule, size, _written(carried(size))) for size in model.sizes if size != source]
+    return found
+
+
+def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: int) -> Callable[[int], float]:
+    """The rate at a target size."""
+
+    @cache
+    def depth(size: int) -> Depth:
+        return effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+
+    if rule == "measured":
+
+        @cache
+        def best(size: int) -> DrawnRate:
+            return initial_measured_rate(study, size, examples, ENERGY_SEEDS, chosen_device())
+
+        def factor(size: int) -> float:
+            here, there = depth(source), depth(size)
+            one_width = here.widths == there.widths
+            return measured_change(best(source), best(size), here.total, there.total, one_width=one_width).factor
+
+        return lambda size: rate * factor(size)
+
+    @cache
+    def place(size: int) -> Any:
+        return (
+            initial_energies(study, size, examples, ENERGY_SEEDS, chosen_device()) if rule == "am-mup" else depth(size)
+        )
+
+    return lambda size: float(
+        transfer_rate(rate, place(source), place(size), rule=rule, optimizer=study.training.optimizer)
+    )
+
+
+def _planned(results: Results, source: int, examples: Examples, work: Place) -> list[tuple[str, int, float]]:
+    """The carried rates, worked out once: energies differ in their last digits from one device to the next."""
+    file, tuned = work.file("plan.csv"), results.tuned_rates.get(source)
+    plan: list[tuple[str, int, float]] = []
+    if file.is_file():
+        plan = [(row["rule"], row["size"], row["rate"]) for row in read_rows(file, PLAN)]
+        targets = [size for size in results.study.model.sizes if size != source]
+        known = RULES[: len({rule for rule, _, _ in plan})]  # a rule that came later is worked out now
+        if not plan or [(rule, size) for rule, size, _ in plan] != list(product(known, targets)):
+            raise damaged(file, "does not hold a rate for every rule and target")
+        if tuned is None or any(r != _written(tuned) for rule, _, r in plan if rule == "copy"):
+            plan = []
+    missing = [rule for rule in RULES if rule not in {known for known, _, _ in plan}]
+    if missing:
+        plan += carried_rates(results, source, examples, missing)
+        write_table(file, PLAN, [dict(zip(PLAN, row, strict=True)) for row in plan])
+    return plan
+
+
+def has_carried(table: Path, results: Results, source: int) -> bool:
+    """Does a table hold the tuned rate's losses by every rule?"""
+    if not table.is_file() or is_stale(table, results, source):
+        return False
+    return {row["rule"] for row in read_rows(table, COLUMNS)} == set(RULES)
+
+
+def is_stale(table: Path, results: Results, source: int | None) -> bool:
+    """Are these the rows of a rate that is no longer the tuned one?"""
+    if source is None or not table.is_file():
+        return False
+    copied = {row["rate"] for row in read_rows(table, COLUMNS) if row["rule"] == "copy"}
+    tuned = results.tuned_rates.get(source)
+    return tuned is None or copied != {_written(tuned)}
+
+
+def _written(rate: float) -> float:
+    """With as many digits as a study's rates have."""
+    return float(f"{rate:.{DIGITS}g}")
+
+
+def _row(rule: str, depth: int | None, kept: Record) -> dict[str, Any]:
+    cell = kept.cell
+    return dict(
+        zip(
+            COLUMNS,
+            (rule, cell.size, depth, cell.seed, cell.rate, kept.loss, kept.diverged, kept.seconds),
+            strict=True,
+        )
+    )

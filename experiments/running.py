@@ -1,0 +1,251 @@
+"""Running experiments: time that is lent, what a result says of itself, and sweeps that stop and go on."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import typer
+
+from depthlr import check
+from depthlr.data.examples import Examples
+from depthlr.errors import DepthlrError
+from depthlr.study.description import Study
+from depthlr.study.environment import Environment, environment
+from depthlr.study.estimate import Estimate
+from depthlr.study.record import Record, record
+from depthlr.study.results import Results
+from depthlr.study.run import OpenRunner, Progress, Silent, sweep
+from depthlr.study.store import Store
+from depthlr.study.task import judged_steps, task_at
+from depthlr.training.cell import Cell
+from depthlr.training.device import chosen_device
+from depthlr.training.engine import open_engine
+from experiments.tables import Shape, an_object, or_else, read_text, shaped, write_json
+
+SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
+
+
+class OutOfTime(Exception):
+    """The time is spent; what had finished is kept."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment of the performance counter; infinite where there is all the time in the world."""
+
+    moment: float = math.inf
+
+    @staticmethod
+    def after(seconds: float | None) -> Deadline:
+        if seconds is None:
+            return Deadline()
+        if not seconds >= 0:  # nor is nan
+            raise DepthlrError(f"{seconds:g} seconds are no time to work in: give 0 or more.")
+        return Deadline(time.perf_counter() + seconds)
+
+    def check(self) -> None:
+        if time.perf_counter() >= self.moment:
+            raise OutOfTime
+
+
+class Timed:
+    """Progress that ends a sweep when the time is spent; until then it tells another of it, and says what is done."""
+
+    def __init__(self, deadline: Deadline, told: Progress, done: Callable[[], None] = lambda: None) -> None:
+        self._deadline, self._told, self._done = deadline, told, done
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        self._told.begins(known, damaged, estimate)
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        self._told.finished(record, estimate)
+        self._done()
+        if estimate.most:  # the last cell of all is worth its tail
+            self._deadline.check()
+
+
+PROVENANCE: Shape = {
+    "device": check.text,
+    "precision": check.text,
+    "versions": an_object(dict.fromkeys(("depthlr", "torch", "numpy", "python"), check.text)),
+    "data": an_object({"name": check.text, "examples": check.count, "digest": check.text}),
+}
+
+
+def provenance(precision: str, examples: Examples, ran: Environment | None = None) -> dict[str, Any]:
+    """Plain values, as JSON has them; of this process, unless it ran elsewhere."""
+    here = ran or environment()
+    return {
+        "device": here.device,
+        "precision": precision,
+        "versions": {"depthlr": here.depthlr, "torch": here.torch, "numpy": np.__version__, "python": here.python},
+        "data": {"name": examples.name, "examples": len(examples), "digest": examples.digest},
+    }
+
+
+@dataclass
+class Facts:
+    """Times add up over the calls that a setting took, each its share of the device that `at_once` jobs had in common.
+
+    `plain_cell_seconds` are sampled, by size; `plain_grid_seconds` is what a table said whose samples are gone.
+    """
+
+    study: str | None = None  # its digest, where no store tells; of older files not known
+    provenance: dict[str, Any] = field(default_factory=dict)
+    sweep_seconds: float = 0.0
+    carried_seconds: float = 0.0
+    plain_cell_seconds: dict[int, float] = field(default_factory=dict)
+    plain_grid_seconds: float | None = None
+    plain_grid_is: str = SAMPLED  # how it came about
+    at_once: int = 1  # the most of all calls
+
+    @contextmanager
+    def timing(
+        self, what: Literal["sweep_seconds", "carried_seconds"], file: Path, at_once: int = 1
+    ) -> Iterator[Callable[[], None]]:
+        """Add the time spent inside, and keep the facts, however it ends.
+
+        What it yields is to be called when a piece of work is done: the time so far is kept even if the machine goes.
+        """
+        last = time.perf_counter()
+
+        def add() -> None:
+            nonlocal last
+            now = time.perf_counter()
+            setattr(self, what, getattr(self, what) + (now - last) / at_once)
+            last = now
+            self.write(file)
+
+        def done() -> None:
+            self.at_once = max(self.at_once, at_once)  # where nothing was left to do, nothing shared the device
+            add()
+
+        try:
+            yield done
+        finally:
+            add()
+
+    def write(self, file: Path) -> None:
+        write_json(file, asdict(self))
+
+
+def read_facts(file: Path) -> Facts:
+    """What an earlier call left, or nothing."""
+    if not file.is_file():
+        return Facts()
+    text = read_text(file)
+    try:
+        return Facts(**shaped(text, KEPT))
+    except ValueError as error:
+        raise DepthlrError(f"{file} holds no facts of a setting ({error}): delete it; times begin anew.") from error
+
+
+def _provenance(name: str, value: Any) -> dict[str, Any]:
+    """Empty where nothing was trained yet."""
+    found: dict[str, Any] = {} if value == {} else an_object(PROVENANCE)(name, value)
+    return found
+
+
+def _by_size(name: str, value: Any) -> dict[int, float]:
+    """JSON's keys are text."""
+    if not isinstance(value, dict):
+        raise DepthlrError(f"{name} is no object")
+    return {int(size): check.number(name, seconds) for size, seconds in value.items()}
+
+
+KEPT: Shape = {
+    "study": or_else(None, check.text),
+    "provenance": _provenance,
+    "sweep_seconds": check.number,
+    "carried_seconds": check.number,
+    "plain_cell_seconds": _by_size,
+    "plain_grid_seconds": or_else(None, check.number),
+    "plain_grid_is": or_else(SAMPLED, check.text),
+    "at_once": or_else(1, check.count),
+}
+
+
+def sweep_study(
+    study: Study,
+    examples: Examples,
+    depths: Mapping[int, int],
+    store: Path,
+    until: Deadline,
+    *,
+    progress: Progress | None = None,
+    done: Callable[[], None] = lambda: None,
+    workers: int | None = None,
+    wrap: Callable[[OpenRunner], OpenRunner] = lambda open_runner: open_runner,
+) -> Results:
+    """Run a sweep, or what is left of it, until it is finished or the time is spent (`OutOfTime`).
+
+    Args:
+        study: what to sweep.
+        examples: the data that the study names.
+        depths: the effective depth at each size.
+        store: the file that keeps the finished cells from call to call.
+        until: when to stop; the cell in work is finished first.
+        progress: what is told of every finished cell.
+        done: called after every finished cell.
+        workers: processes on a CPU; one for each core by default.
+        wrap: turns the engine's runners into others, such as runners that know some cells already.
+    """
+    told = Timed(until, progress or Silent(), done)
+    with open_engine(partial(task_at, study, examples=examples), workers=workers) as open_runner:
+        return sweep(study, wrap(open_runner), store, examples=examples, depths=depths, progress=told)
+
+
+def train_cells(
+    study: Study,
+    examples: Examples,
+    cells: Iterable[Cell],
+    store: Store,
+    until: Deadline,
+    *,
+    done: Callable[[], None] = lambda: None,
+    workers: int | None = None,
+) -> None:
+    """Train cells that the search did not ask for, each kept in `store` when it is finished.
+
+    Raises `OutOfTime` when the time is spent and cells are left. The other arguments are those of `sweep_study`.
+    """
+    missing = sorted(set(cells))
+    if not missing:
+        return  # workers take seconds to start
+    last = judged_steps(study, examples)
+    left = len(missing)
+    with open_engine(partial(task_at, study, examples=examples), workers=workers) as open_runner:
+        for size in sorted({cell.size for cell in missing}):
+            runner = open_runner(size)
+            try:
+                for cell, outcome in runner.train([cell for cell in missing if cell.size == size]):
+                    store.put(record(cell, outcome, last))
+                    done()
+                    left -= 1
+                    if left:  # the last cell of all is worth its tail
+                        until.check()
+            finally:
+                runner.close()
+
+
+def precision_or_default(precision: str | None) -> str:
+    """The given precision; else bf16 on a GPU and fp32 on a CPU."""
+    return precision or ("bf16" if chosen_device() == "cuda" else "fp32")
+
+
+def run_command(app: typer.Typer) -> None:
+    """Run a command line; an error is one sentence on stderr and exit code 2."""
+    try:
+        app()
+    except DepthlrError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

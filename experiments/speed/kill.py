@@ -1,0 +1,115 @@
+"""Kill a sweep with SIGKILL at random moments, resume it each time, and compare with one that was left alone.
+
+python -m experiments.speed kill 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sqlite3
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from depthlr.study import Estimate, Record, read_results, read_store, sweep, to_csv
+from depthlr.training.cell import Cell
+from experiments.speed.landscape import Landscape, LandscapeRunner, landscape
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of the killed sweep."""
+
+    kills: int  # that hit a sweep at work
+    cells: int
+    lost: int  # cells that were reported as kept and are not in the file
+    sound: bool  # SQLite finds nothing wrong with the file
+    identical: bool  # its table has the very bytes of the undisturbed one
+
+    @property
+    def passed(self) -> bool:
+        return self.sound and self.identical and not self.lost
+
+
+class Ticker:
+    """Progress that writes a byte whenever a cell is kept."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        assert not damaged
+        os.write(self._pipe, b"b")
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        os.write(self._pipe, b"c")
+
+
+def kill_and_resume(given: Landscape, kills: int, folder: Path, seed: int = 0) -> Verdict:
+    """Kill `kills` times, then let it finish."""
+    rng = random.Random(seed)
+    quiet, path = folder / "quiet.sqlite", folder / "killed.sqlite"
+    sweep(given.study, lambda size: LandscapeRunner(given, size), quiet)
+    expected = to_csv(read_results(quiet))
+    cells = expected.count("\n") - 1
+    hits, lost = 0, 0
+    for _ in range(kills):
+        before = len(read_store(path).records) if path.exists() and path.stat().st_size else 0
+        # Leave cells for the kills to come, and every so often strike before the first.
+        most = max(0, 2 * (cells - before) // max(1, kills - hits))
+        ticks = _run_and_kill(given, path, rng.randint(0, most), rng.uniform(0, 0.01))
+        hits += ticks is not None
+        if ticks:
+            kept = len(read_store(path).records)
+            lost += max(0, before + ticks - kept)
+    sweep(given.study, lambda size: LandscapeRunner(given, size), path)
+    with sqlite3.connect(path) as connection:
+        sound = connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    return Verdict(hits, cells, lost, sound, to_csv(read_results(path)) == expected)
+
+
+def _run_and_kill(given: Landscape, path: Path, ticks: int, moment: float) -> int | None:
+    """Fork a sweep, kill it `moment` seconds after so many cells; the cells it reported, or None if it ended first."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            sweep(given.study, lambda size: LandscapeRunner(given, size), path, progress=Ticker(writer))
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(writer)
+    seen = b""
+    while seen.count(b"c") < ticks and (byte := os.read(reader, 1)):
+        seen += byte
+    deadline = time.perf_counter() + moment
+    while time.perf_counter() < deadline:
+        pass
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    while byte := os.read(reader, 4096):
+        seen += byte
+    os.close(reader)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise RuntimeError("a resumed sweep failed; its traceback stands above")
+    return seen.count(b"c") if os.WIFSIGNALED(status) else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kills", type=int, nargs="?", default=50)
+    kills = parser.parse_args().kills
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = kill_and_resume(landscape(0), kills, Path(folder), seed=int(time.time()))
+    print(verdict)
+    print("passed" if verdict.passed else "FAILED")
+    raise SystemExit(0 if verdict.passed else 1)

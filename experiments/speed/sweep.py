@@ -1,0 +1,136 @@
+"""Time to the optimum at every depth: an adaptive sweep, all included, against the plain loop over the full grid.
+
+    python -m experiments.speed sweep --folder DIR --steps 390       # the paper's models and budget, one GPU
+    python -m experiments.speed sweep --digits --steps 40 --batch 64    # small models on two CPU cores
+
+The sweep's time is measured whole: compilation, capture, store. The full grid's is a sample of its cells times their
+number; none of them stops early. On a GPU the plain loop uses TF32, the sweep bf16; on a CPU both use fp32, the plain
+loop with all threads, the sweep with one process a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from depthlr.data.examples import Examples
+from depthlr.study import Models, Results, Search, Study, sweep, task_at
+from depthlr.study import Training as Described
+from depthlr.training import Cell, GraphRunner, Training, open_engine
+from experiments.plain_loop import train_plainly
+from experiments.speed.exhaustive import PAPER, POINTS, SEEDS, SMALL, examples_from, make_task
+
+TIMED_SIZE = {"cnn": 16, "resnet": 16, "vit": 8}  # whose training step is timed alone
+
+
+def swept(
+    name: str,
+    pattern: str,
+    sizes: tuple[int, ...],
+    low: float,
+    high: float,
+    examples: Examples,
+    options: argparse.Namespace,
+) -> tuple[Results, float]:
+    """An adaptive sweep from nothing to its fit, and its seconds."""
+    cuda = torch.cuda.is_available()
+    spec, vary = pattern.removesuffix("={}").rsplit("&", 1)
+    study = Study(
+        name,
+        Models(spec, vary, sizes),
+        Described(steps=options.steps, batch=options.batch, precision="bf16" if cuda else "fp32"),
+        search=Search(low=low, high=high, points=POINTS, seeds=SEEDS),
+    )
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, open_engine(partial(task_at, study, examples=examples)) as engine:
+        results = sweep(study, engine, Path(folder) / "speed.sqlite", examples=examples)
+    return results, time.perf_counter() - start
+
+
+def plain_seconds(
+    pattern: str, size: int, rates: list[float], examples: Examples, options: argparse.Namespace
+) -> float:
+    """One cell of the plain loop, the mean of a sample."""
+    cuda = torch.cuda.is_available()
+    training = Training(steps=options.steps, options.batch, precision="tf32" if cuda else "fp32")
+    task = make_task(size, pattern, examples, training)
+    device = "cuda" if cuda else "cpu"
+    train_plainly(
+        make_task(size, pattern, examples, Training(2, options.batch, precision=training.precision)),
+        Cell(size, 0, rates[0]),
+        device,
+    )
+    return sum(train_plainly(task, Cell(size, 0, rate), device).seconds for rate in rates) / len(rates)
+
+
+def step_milliseconds(pattern: str, size: int, examples: Examples) -> tuple[float, int]:
+    """A training step of a cell with as many cells at once as run best."""
+    task = make_task(size, pattern, examples, Training(200, 128, precision="bf16"))
+    runner = GraphRunner(task)
+    cells = [Cell(size, 0, 1e-4 * (1 + lane)) for lane in range(runner.lanes)]  # one seed: its draw is not a step's
+    list(runner.train(cells[:1]))
+    start = time.perf_counter()
+    list(runner.train(cells))
+    milliseconds = 1e3 * (time.perf_counter() - start) / (len(cells) * 200)
+    runner.close()
+    return milliseconds, len(cells)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder")
+    parser.add_argument("--npz")
+    parser.add_argument("--digits", action="store_true")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--models", nargs="+", default=list(PAPER))
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    examples = examples_from(options)
+    cuda = torch.cuda.is_available()
+    report: dict[str, object] = {
+        "device": torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads",
+        "torch": torch.__version__,
+        "steps": options.steps,
+        "batch": options.batch,
+    }
+    print(f"{report['device']}, torch {torch.__version__}, {options.steps} steps of {options.batch}")
+    for name in options.models:
+        pattern, sizes, low, high = (SMALL if options.digits else PAPER)[name]
+        # Before and after the sweep, so that a machine that slows down in between slows down both.
+        before = {size: plain_seconds(pattern, size, [low, 10 * low, 100 * low], examples, options) for size in sizes}
+        results, seconds = swept(name, pattern, sizes, low, high, examples, options)
+        after = {size: plain_seconds(pattern, size, [low, 10 * low, 100 * low], examples, options) for size in sizes}
+        sample = {size: (before[size] + after[size]) / 2 for size in sizes}
+        grids = [sum(times.values()) * POINTS * len(SEEDS) for times in (before, after)]
+        grid = sum(grids) / 2
+        entry = {
+            "sizes": sizes,
+            "cells": len(results.records),
+            "seconds": seconds,
+            "training_seconds": sum(r.seconds for r in results.records),
+            "plain_cell_seconds": sample,
+            "plain_grid_seconds": grid,
+            "ratio": grid / seconds,
+            "optima": {f"{c.size} {c.seed}": c.optimum.rate for c in results.curves if c.optimum},
+        }
+        report[name] = entry
+        print(
+            f"{name} {sizes}: {entry['cells']} cells in {seconds:.1f} s; plain grid of "
+            f"{POINTS * len(SEEDS) * len(sizes)} "
+            f"cells {grid:.0f} s (sampled: {grids[0]:.0f} before, {grids[1]:.0f} after); "
+            f"{entry['ratio']:.1f} times faster",
+            flush=True,
+        )
+        if cuda and not options.digits:
+            size = TIMED_SIZE[name]
+            entry["step_milliseconds"], entry["lanes"] = step_milliseconds(pattern, size, examples)
+            print(f"    {entry['step_milliseconds']:.2f} ms a step at size {size}, {entry['lanes']} cells at once")
+        if options.json:
+            Path(options.json).write_text(json.dumps(report, indent=1))

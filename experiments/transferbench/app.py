@@ -1,0 +1,118 @@
+"""The command line: `oracles`, `measures`, `table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from depthlr.data.sources import data_folder
+from depthlr.errors import DepthlrError, did_you_mean
+from experiments.pages import put
+from experiments.running import Deadline, precision_or_default
+from experiments.transferbench.measuring import measure_task
+from experiments.transferbench.rules import CANDIDATES, CHOSEN, RULES
+from experiments.transferbench.sweeping import sweep_task
+from experiments.transferbench.table import comparison, finished, unfinished
+from experiments.transferbench.task import Split, Task
+from experiments.transferbench.tasks import TASKS
+
+app = typer.Typer(
+    help="How well a rule carries a learning rate across depth.", no_args_is_help=True, add_completion=False
+)
+RESULTS = Path("results/transferbench")
+Only = Annotated[list[str] | None, typer.Option(help="this task alone (repeat) [all of the split]")]
+OneSplit = Annotated[str, typer.Option(help="dev, first, test or peers")]
+DataFolder = Annotated[Path | None, typer.Option("--data", help="the folder that holds the data sets")]
+Out = Annotated[Path, typer.Option(help="where tables go")]
+Seconds = Annotated[float | None, typer.Option(help="stop after so long; run again to go on")]
+
+
+@app.command()
+def oracles(
+    only: Only = None,
+    split: OneSplit = "dev",
+    data: DataFolder = None,
+    out: Out = RESULTS,
+    work: Annotated[Path, typer.Option(help="where unfinished sweeps are kept")] = Path("out/transferbench"),
+    seconds: Seconds = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
+) -> None:
+    """Sweep tasks for their best rates. It says how far it came, and nothing of what it found."""
+    used = precision_or_default(precision)
+    until, folder = Deadline.after(seconds), data or data_folder()
+    _run(chosen(TASKS, only, split), lambda t: sweep_task(t, used, data=folder, work=work, out=out, until=until))
+
+
+@app.command()
+def measures(
+    only: Only = None, split: OneSplit = "dev", data: DataFolder = None, out: Out = RESULTS, seconds: Seconds = None
+) -> None:
+    """Measure what rules look at, and run the two range tests."""
+    until, folder = Deadline.after(seconds), data or data_folder()
+    _run(chosen(TASKS, only, split), lambda task: measure_task(task, data=folder, out=out, until=until))
+
+
+@app.command()
+def table(
+    split: OneSplit = "dev",
+    results: Annotated[Path, typer.Option(help="the tables to read")] = RESULTS,
+    page: Annotated[Path, typer.Option(help="the page whose table is replaced")] = Path("docs/transferbench.md"),
+    final: Annotated[bool, typer.Option("--final", help="show the test tasks: once, when the rule is chosen")] = False,
+    candidates: Annotated[
+        bool, typer.Option("--candidates", help="the rules on trial too; not of test, not written")
+    ] = False,
+    rule: Annotated[str | None, typer.Option(help="compare with this rule [the chosen one]")] = None,
+    plot: Annotated[Path | None, typer.Option(help="a PNG to draw it in")] = None,
+) -> None:
+    """Print the comparison, and write it into the page."""
+    name = splits(split)
+    if name == "peers":
+        raise DepthlrError("The peers' twins stand in the tables of dev, first and test: choose one of those.")
+    if name == "test" and not final:
+        raise DepthlrError("The test tasks are looked at once, when the rule is chosen: --final says that it is.")
+    if name == "test" and (candidates or rule):
+        raise DepthlrError("The test tasks judge the one rule that was chosen: leave out --candidates and --rule.")
+    if name == "test" and (lacking := unfinished(TASKS, name, results)):
+        raise DepthlrError(f"The test tasks are looked at once, when all are there: {', '.join(lacking)} missing.")
+    rules = RULES | CANDIDATES if candidates or rule in CANDIDATES else RULES
+    ours = rule or CHOSEN
+    if ours not in rules:
+        raise DepthlrError(f"There is no rule {ours!r}{did_you_mean(ours, rules)}: choose from {', '.join(rules)}.")
+    if not candidates:
+        rules = {key: one for key, one in rules.items() if key in RULES or key == ours}
+    text = comparison(TASKS, name, rules, ours, results)
+    print(text, end="")
+    if not candidates and rule is None:
+        put(page, name, text)
+    if plot is not None:
+        from experiments.transferbench.picture import draw  # here: matplotlib is not needed otherwise
+
+        draw(finished(TASKS, name, results), RULES, plot)
+
+
+def splits(name: str) -> Split:
+    """The name itself, if there is such a split."""
+    known: dict[str, Split] = {"dev": "dev", "first": "first", "test": "test", "peers": "peers"}
+    if name not in known:
+        raise DepthlrError(f"There is no split {name!r}: choose dev, first, test or peers.")
+    return known[name]
+
+
+def chosen(tasks: Sequence[Task], only: Sequence[str] | None, split: str) -> list[Task]:
+    """The named tasks, or all of the split."""
+    named = {task.name: task for task in tasks}
+    for name in only or ():
+        if name not in named:
+            raise DepthlrError(f"There is no task {name!r}{did_you_mean(name, named)}: one of {', '.join(named)}.")
+    return [named[name] for name in only] if only else [task for task in tasks if task.split == splits(split)]
+
+
+def _run(tasks: Sequence[Task], run: Callable[[Task], bool]) -> None:
+    for task in tasks:
+        finished = run(task)
+        print(f"{task.name}: {'finished' if finished else 'the time is spent; run the same again'}", flush=True)
+        if not finished:
+            break

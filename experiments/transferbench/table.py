@@ -1,0 +1,229 @@
+"""The comparison as Markdown: a row a rule, from committed tables alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.pages import markdown_table
+from experiments.transferbench.bootstrap import gain
+from experiments.transferbench.coverage import CARRIED, SUGGESTED, Coverage, coverage, coverage_of_pairs
+from experiments.transferbench.measured import read_counted, read_measured
+from experiments.transferbench.oracle import read_oracle
+from experiments.transferbench.rules import SUGGESTION, Rule, free
+from experiments.transferbench.scores import PERFECT, Known, Pair, by_task, carried, floor, suggested
+from experiments.transferbench.task import Split, Task
+from experiments.transferbench.verdicts import judgement, sentence
+
+HEAD = (
+    "rule",
+    "tasks",
+    "pairs",
+    "error, median",
+    "p90",
+    "worst task",
+    "regret, median",
+    "p90",
+    "seconds",
+    "no source, median",
+    "p90",
+    "gain of {} (95 %)",
+)
+NOTHING = "-"
+SEEN = {"dev", "first"}  # the splits that may always be looked at
+
+
+def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], ours: str, folder: Path) -> str:
+    """The table of a split, what is missing from it, and how often our interval holds."""
+    wanted = [task for task in tasks if task.split == split]
+    names = {task.name for task in wanted}
+    twins = [task for task in tasks if task.twin in names]
+    known, missing = _read([*wanted, *twins], folder)
+    ordinary = [known[task.name] for task in wanted if task.name in known]
+    errors: dict[str, list[Pair]] = {}
+    rows = []
+    judged = {name: _judged_on(name, rule, ordinary, twins, known) for name, rule in rules.items()}
+    for name, rule in rules.items():
+        errors[name] = [pair for one in judged[name] for pair in carried(rule, one)]
+    for name, rule in rules.items():
+        absolute = [abs(error) for one in judged[name] for error in suggested(rule, one)]
+        better = None if name == ours else gain(by_task(errors[ours]), by_task(errors[name]))
+        title = f"**{name}**" if name == ours else name
+        rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), _gained(better)))
+    limit = [pair for one in ordinary for pair in floor(one)]
+    rows.append(
+        (
+            f"floor: one seed against two (a perfect rule: {PERFECT:.2f} of it)",
+            *_figures(limit),
+            NOTHING,
+            NOTHING,
+            NOTHING,
+        )
+    )
+    table = markdown_table([title.format(ours) for title in HEAD], rows)
+    notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
+    others = [task for task in tasks if task.split in SEEN - {split}]
+    notes += _twins_of_all([*wanted, *others], tasks, rules, ours, known | _twinned(others, tasks, folder))
+    each = _by_task({name: errors[name] for name in ("copy", "law", ours) if name in rules}, limit, ours)
+    return "\n".join([table, "", each, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
+
+
+def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
+    """What the tasks of a split lack, and their twins."""
+    names = {task.name for task in tasks if task.split == split}
+    return _read([task for task in tasks if task.name in names or task.twin in names], folder)[1]
+
+
+def finished(tasks: Sequence[Task], split: Split, folder: Path) -> list[Known]:
+    """The tasks of a split that were swept and measured."""
+    return list(_read([task for task in tasks if task.split == split], folder)[0].values())
+
+
+def _read(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Known], list[str]]:
+    known, missing = {}, []
+    for task in tasks:
+        oracle, measured = read_oracle(task, folder), (read_counted if task.twin else read_measured)(task, folder)
+        if oracle is None:
+            missing.append(f"{task.name} (oracle)")
+        elif measured is None:
+            missing.append(f"{task.name} (measures)")
+        else:
+            known[task.name] = Known(task.twin or task.name, oracle, measured)
+            parts = dict.fromkeys(part for one in measured.values() for part in one.lacks)
+            missing += [f"{task.name} ({part})" for part in parts if not task.twin]
+    return known, missing
+
+
+def _judged_on(
+    name: str, rule: Rule, ordinary: list[Known], twins: Iterable[Task], known: Mapping[str, Known]
+) -> list[Known]:
+    if rule.each_draw:
+        return [alone for one in ordinary for alone in one.each_draw()]
+    if not rule.own_models:
+        return ordinary
+    return [known[twin.name] for twin in twins if twin.rule == name and twin.name in known]
+
+
+def _figures(pairs: Sequence[Pair], timed: bool = False) -> tuple[str, ...]:
+    """Tasks, pairs, three figures of the error, two of the regret, the median cost."""
+    medians = by_task(pairs)
+    worst = max(medians, key=medians.__getitem__, default="")
+    return (
+        str(len(medians)),
+        str(len(pairs)),
+        *_spread([abs(pair.error) for pair in pairs]),
+        f"{medians[worst]:.3f} ({worst})" if worst else NOTHING,
+        *_regrets(pairs),
+        f"{np.median([pair.seconds for pair in pairs]):.2g}" if timed and pairs else NOTHING,
+    )
+
+
+def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: str) -> str:
+    """A row a task: medians, and how far our rate is off at the largest size if the smallest was tuned."""
+    head = [f"**{name}**" if name == ours else name for name in errors]
+    rows = []
+    medians, floors = {name: by_task(pairs) for name, pairs in errors.items()}, by_task(limit)
+    for task in medians[ours]:
+        own = [pair for pair in errors[ours] if pair.task == task]
+        ends = min(pair.source for pair in own), max(pair.target for pair in own)
+        longest = np.median([pair.error for pair in own if (pair.source, pair.target) == ends])
+        cells = [*(medians[name].get(task) for name in errors), floors.get(task)]
+        texts = [NOTHING if cell is None else f"{cell:.3f}" for cell in cells]
+        rows.append([task, *texts, f"{longest:+.3f}"])
+    return markdown_table(["task, median error", *head, "floor", f"{ours}, from the smallest to the largest"], rows)
+
+
+def _gained(better: tuple[float, float, float] | None) -> str:
+    if better is None:
+        return NOTHING
+    mean, low, high = better
+    return f"{mean:+.3f}" if math.isnan(low) else f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def _spread(errors: Sequence[float]) -> tuple[str, str]:
+    if not errors:
+        return NOTHING, NOTHING
+    return f"{np.median(errors):.3f}", f"{np.quantile(errors, 0.9):.3f}"
+
+
+def _regrets(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Median and 90th percentile; with a sign where pairs below may really lie above."""
+    values = sorted((pair.regret, pair.bound) for pair in pairs)
+    for share in (0.5, 0.9):
+        if not values:
+            yield NOTHING
+            continue
+        place = math.ceil(share * (len(values) - 1))
+        regret, _ = values[place]
+        sign = "≥ " if any(bound for _, bound in values[: place + 1]) else ""
+        yield "diverged" if math.isinf(regret) else f"{sign}{100 * regret:.1f} %"
+
+
+def _intervals(pairs: Sequence[Pair], ours: str) -> Iterator[str]:
+    held = coverage_of_pairs(pairs)
+    if held is not None:
+        yield _held(held, CARRIED, f"interval of a rate carried by {ours}")
+
+
+def _suggestions(rules: Mapping[str, Rule], judged: Mapping[str, Sequence[Known]]) -> Iterator[str]:
+    """Of the rates that `suggest_rate` gives."""
+    errors: dict[str, list[float]] = {}
+    sizes: dict[str, int] = {}  # draws of one size share its optimum, so they are one comparison
+    for one in judged.get(SUGGESTION, ()):
+        if found := list(suggested(rules[SUGGESTION], one)):
+            errors.setdefault(one.name, []).extend(found)
+            sizes[one.name] = len(found)
+    held = coverage(errors, sizes, SUGGESTED, centred=True)
+    if held is not None:
+        middle = np.median([np.median(found) for found in errors.values()])
+        text = _held(held, SUGGESTED, f"interval of a rate that {SUGGESTION} gives")
+        yield f"{text} The middle task's median error, signed, is {middle:+.2f}."
+
+
+def _twinned(wanted: Sequence[Task], tasks: Sequence[Task], folder: Path) -> dict[str, Known]:
+    """Those with a twin, and the twins."""
+    names = {task.name for task in wanted}
+    twins = [task for task in tasks if task.twin in names]
+    return _read([*(task for task in wanted if task.name in {twin.twin for twin in twins}), *twins], folder)[0]
+
+
+def _twins_of_all(
+    wanted: Sequence[Task], tasks: Sequence[Task], rules: Mapping[str, Rule], ours: str, known: Mapping[str, Known]
+) -> Iterator[str]:
+    """Rules on models of their own against ours, over several splits: one has few twins."""
+    twins = [task for task in tasks if task.twin in {one.name for one in wanted}]
+    found = by_task(pair for task in wanted if task.name in known for pair in carried(rules[ours], known[task.name]))
+    for name, rule in rules.items():
+        if rule.own_models:
+            theirs = by_task(pair for one in _judged_on(name, rule, [], twins, known) for pair in carried(rule, one))
+            shared = sorted(set(theirs) & set(found))
+            if better := gain(found, theirs):
+                means = [np.mean([errors[task] for task in shared]) for errors in (theirs, found)]
+                splits = ", ".join(dict.fromkeys(task.split for task in tasks if task.name in shared))
+                yield (
+                    f"On the {len(shared)} tasks of {splits} with a twin, {name} errs by {means[0]:.3f} (mean of the "
+                    f"tasks' medians), {ours} by {means[1]:.3f}: gain {_gained(better)}."
+                )
+
+
+def _held(held: Coverage, level: float, what: str) -> str:
+    return (
+        f"Leaving each task out in turn, the {level:.0%} {what} (median half-width {held.width:.2f} decades) holds "
+        f"{held.share:.0%} of the optima (95 % binomial interval {held.low:.0%} to {held.high:.0%})."
+    )
+
+
+def _verdicts(known: Sequence[Known]) -> Iterator[str]:
+    found = [one for one in map(judgement, known) if one is not None]
+    if found:
+        yield sentence(found)
+
+
+def _left_out(known: Sequence[Known], missing: Sequence[str], split: Split) -> Iterator[str]:
+    cut = [f"{one.name} {size}" for one in known for size in one.oracle.curves if size not in one.sizes]
+    if cut:
+        yield f"Left out, with an optimum at the end of the range or no measures: {', '.join(cut)}."
+    yield f"Missing from {split}: {', '.join(missing)}." if missing else f"No task of {split} is missing."

@@ -1,0 +1,76 @@
+"""Does `check_transfer` warn where carrying by the law fails? Its verdict from a task's measures, beside its oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from depthlr.energy.energy import Energy, UnitEnergy
+from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.law.power import transfer
+from depthlr.trace.depth import Depth
+from depthlr.trace.units import Unit
+from depthlr.transfer.check import judged
+from depthlr.transfer.findings import Verdict
+from depthlr.transfer.size_check import Measured as MeasuredSize
+from experiments.transferbench.measured import Measured
+from experiments.transferbench.scores import Known
+
+FAILS = 0.2  # decades
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A task's verdict, and the largest error of carrying its smallest size's best rate by the law."""
+
+    task: str
+    verdict: Verdict
+    error: float
+
+    @property
+    def fails(self) -> bool:
+        return self.error > FAILS
+
+
+def judgement(known: Known) -> Judgement | None:
+    """None where persistent energies or optima are missing."""
+    sizes = [size for size in known.sizes if known.measured[size].persistent]
+    if len(sizes) < 2:
+        return None
+    found = judged([_as_measured(known.measured[size]) for size in sizes])
+    best = {size: known.oracle.rate(size) or 0.0 for size in sizes}
+    depths = {size: known.measured[size].depth for size in sizes}
+    first = sizes[0]
+    errors = [best[first] + math.log10(transfer(1.0, depths[first], depths[size])) - best[size] for size in sizes[1:]]
+    return Judgement(known.name, found.verdict, max(map(abs, errors)))
+
+
+def sentence(judgements: Sequence[Judgement]) -> str:
+    """How many failures were warned about, and how many warnings were false."""
+    failing = [one for one in judgements if one.fails]
+    fine = [one for one in judgements if not one.fails]
+    warned = [one for one in failing if one.verdict is not Verdict.passed]
+    missed = [f"{one.task} ({one.error:.2f})" for one in failing if one.verdict is Verdict.passed]
+    return (
+        f"Verdicts: {len(warned)} of the {len(failing)} tasks in which the law's rate, carried from the smallest size, "
+        f"misses by more than {FAILS:g} decades somewhere get caution or fail"
+        + (f" (not: {', '.join(missed)})" if missed else "")
+        + f"; of the {len(fine)} others, {sum(one.verdict is Verdict.passed for one in fine)} pass."
+    )
+
+
+def _as_measured(found: Measured) -> MeasuredSize:
+    """As `check_transfer` would have measured it; the width stands with a unit, as it reads it from there."""
+    unit = Unit("plain", "body", "", "", found.width, 0, 0)
+    stem = Unit("plain", "stem", "", "", found.width, 0, 0)
+    energies = []
+    for step in found.steps:
+        # A stem is the first unit, if it is plain and residual updates follow.
+        units = [stem if not place and found.residual else unit for place in range(len(step.hidden))]
+        hidden = tuple(
+            UnitEnergy(one, change.energy, change.mean_square) for one, change in zip(units, step.hidden, strict=True)
+        )
+        energies.append(Energy(hidden, step.readout.energy, step.readout.mean_square, step.loss))
+    draws = tuple(draw.found for draw in found.persistent)
+    return MeasuredSize(found.size, Depth(found.depth, found.depth, (unit,)), EnergyOverSeeds(tuple(energies)), draws)
