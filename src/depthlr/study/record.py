@@ -14,6 +14,7 @@ import numpy as np
 from depthlr.training.cell import Cell, Outcome
 
 COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished", "losses", "sha256")
+TYPES = (int, int, float, float, int, float, str, bytes, str)
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,13 @@ def record(cell: Cell, outcome: Outcome, last: int | None) -> Record:
 
 
 def read_record(row: Sequence[Any]) -> Record | None:
-    """A record as it was written, or None where a bit of it changed since."""
+    """A record as it was written, or None where a bit of it changed since, or where it is none of ours."""
     size, seed, rate, loss, diverged, seconds, finished, losses, sha256 = row
-    try:
-        found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, bytes(losses))
-        return found if found.sha256 == sha256 and diverged in (0, 1) else None
-    except (TypeError, ValueError):
+    if tuple(map(type, row)) != TYPES or diverged not in (0, 1) or len(losses) % 4:
         return None
+    found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, losses)
+    possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == math.isinf(loss)
+    return found if possible and found.sha256 == sha256 else None
 
 
 def _values(cell: Cell) -> tuple[int, int, float]:
