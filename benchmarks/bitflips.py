@@ -104,7 +104,7 @@ def _outcome(attempt: Callable[[], Results], expected: Results, path: Path) -> t
         one = says.startswith(str(path)) and says.endswith(".") and "\n" not in says
         return ("refused with a sentence" if one else "WRONG", says)
     except Exception:
-        return "TRACEBACK", traceback.format_exc()
+        return "TRACEBACK", " ".join(traceback.format_exc().splitlines()[-3:])
     table = to_csv(expected).splitlines()
     same_study = (found.study, found.environments) == (expected.study, expected.environments)
     if same_study and lines == table and not found.damaged:

@@ -335,6 +335,23 @@ def test_an_empty_file_is_a_first_run_that_was_killed(path):
         assert store.content().records == {}
 
 
+def test_damage_that_sqlite_quotes_in_its_message_is_a_sentence(filled):
+    content = bytearray(filled.read_bytes())
+    content[content.index(b"CREATE TABLE cells") + 5] ^= 0x80
+    filled.write_bytes(content)
+    with pytest.raises(DepthlrError, match="is damaged"):
+        read_store(filled)
+    with pytest.raises(DepthlrError, match="is damaged"), open_store(filled, STUDY):
+        pass
+
+
+def test_a_file_that_is_deleted_while_it_is_written_is_named_as_the_cause(filled):
+    with open_store(filled, STUDY) as store:
+        filled.unlink()
+        with pytest.raises(DepthlrError, match="was deleted or moved while a sweep wrote it: put it back"):
+            store.put(kept(CELLS[0]))
+
+
 def test_a_missing_study_or_folder_is_a_sentence(path):
     with pytest.raises(DepthlrError, match="There is no file"):
         read_store(path)

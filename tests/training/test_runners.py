@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from tests.training.tiny import dying_task, endless_task, tiny_task, unreduced, unreduced_task
+from tests.training.tiny import (
+    dying_task,
+    endless_task,
+    held_task,
+    printing_task,
+    tiny_task,
+    unreduced,
+    unreduced_task,
+)
 from torch import nn
 
+from depthlr.data import digit_set
 from depthlr.errors import DepthlrError
 from depthlr.training import (
     Cell,
@@ -138,6 +153,64 @@ def test_a_worker_that_dies_is_named_with_what_may_have_killed_it() -> None:
             list(pool.train(CELLS))
     finally:
         pool.close()
+
+
+def test_workers_need_no_shared_memory_and_leave_no_file(monkeypatch, tmp_path) -> None:
+    def small(storage, *arguments):
+        raise RuntimeError("unable to write to shared memory: No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for share in ("_share_fd_cpu_", "_share_filename_cpu_"):
+        monkeypatch.setattr(torch.UntypedStorage, share, small)
+    pool = Workers(partial(held_task, digit_set()), workers=1)
+    try:
+        assert len(list(tmp_path.iterdir())) == 1
+        ((cell, outcome),) = pool.train(CELLS[:1])
+    finally:
+        pool.close()
+    assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), cell).losses)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_on_the_size_of_files_is_a_sentence_and_leaves_no_file(tmp_path) -> None:
+    script = (
+        "import resource, torch\n"
+        "from depthlr.training import Workers\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
+        "Workers(torch.zeros(1 << 16), workers=1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert f"DepthlrError: the examples cannot be written to {tmp_path}" in done.stderr
+    assert "set TMPDIR" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_model_prints_in_a_worker_goes_to_standard_error(capfd) -> None:
+    pool = Workers(printing_task, workers=1)
+    try:
+        list(pool.train(CELLS[:1]))
+    finally:
+        pool.close()
+    found = capfd.readouterr()
+    assert found.out == ""
+    assert "from Python" in found.err
+    assert "from C" in found.err
+
+
+def test_closing_ends_a_worker_that_is_stopped() -> None:
+    pool = Workers(tiny_task, workers=1)
+    list(pool.train(CELLS[:1]))
+    ((pid, _),) = pool._pool._processes.items()
+    os.kill(pid, signal.SIGSTOP)
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(timeout=60)
+    alive = closing.is_alive()
+    if alive:
+        os.kill(pid, signal.SIGKILL)
+    assert not alive
 
 
 class Broken(torch.autograd.Function):

@@ -333,13 +333,17 @@ def _sentences(path: Path) -> Iterator[None]:
     """What can go wrong with a file, as a sentence; whatever was committed before is safe."""
     try:
         yield
+    except UnicodeDecodeError as error:  # Python fails on SQLite's own message, which quotes the damaged bytes
+        raise DepthlrError(_damaged(path, "its tables have names that are no text")) from error
     except (sqlite3.Error, OSError) as error:
         text = str(error)
         sqlite = text if isinstance(error, sqlite3.Error) else ""  # an OSError's has the path in it, and so any word
         if "not a database" in sqlite:
             says = NOT_OURS
         elif "malformed" in sqlite:
-            says = f"is damaged ({text}): restore a copy of it, or move it away and run the sweep anew"
+            raise DepthlrError(_damaged(path, text)) from error
+        elif getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
+            says = "was deleted or moved while a sweep wrote it: put it back, or run the same again to begin anew"
         elif "full" in sqlite or getattr(error, "errno", None) in NO_ROOM:
             says = "cannot grow, the disk is full: free some space and run the same again; finished cells are kept"
         elif "locked" in sqlite:
