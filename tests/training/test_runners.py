@@ -30,6 +30,7 @@ from torch import nn
 
 from depthlr.data import digit_set
 from depthlr.errors import DepthlrError
+from depthlr.study import check
 from depthlr.training import (
     Cell,
     SerialRunner,
@@ -429,3 +430,15 @@ def test_a_system_that_does_not_say_which_cores_are_ours_trains_on_all(monkeypat
     with open_engine(tiny_task, device="cpu") as open_runner:
         ((_, outcome),) = open_runner(2).train(CELLS[:1])
     assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), CELLS[0]).losses)
+
+
+@pytest.mark.parametrize("optimizer", [name for name in OPTIMIZERS if name != "muon" or hasattr(torch.optim, "Muon")])
+def test_the_largest_rate_and_weight_decay_train_without_an_error(optimizer: str) -> None:
+    task = tiny_task(2, optimizer=optimizer, weight_decay=check.MOST, steps=3)
+    ((_, outcome),) = SerialRunner(task).train([Cell(2, 0, check.MOST)])
+    assert len(outcome.losses)
+
+
+def test_a_run_without_end_is_a_sentence() -> None:
+    with pytest.raises(DepthlrError, match="steps is too long: take at most 10,000,000"):
+        Training(steps=10**20)

@@ -18,7 +18,7 @@ from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.study import check
 from depthlr.training.schedule import SCHEDULES
-from depthlr.training.task import OPTIMIZERS, PRECISIONS
+from depthlr.training.task import MOST_STEPS, OPTIMIZERS, PRECISIONS
 
 MOMENTUM = 0.9
 WARMUP = 0.1
@@ -28,6 +28,7 @@ BRANCH_SCALES = ("auto", "last", "each", "none")
 LOSS = "cross_entropy"
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
+MOST_SIZE = 1_000_000  # layers or blocks
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
 
@@ -49,7 +50,7 @@ class Models:
             raise DepthlrError(f"model.vary is {vary!r}, no argument of {spec.name}: write {' or '.join(offer)}.")
         if vary in spec.arguments:
             raise DepthlrError(f"model.spec sets {vary}, which model.vary varies: leave {vary} out of {self.spec}.")
-        sizes = check.counts("model.sizes", self.sizes, least=1)
+        sizes = check.counts("model.sizes", self.sizes, least=1, most=MOST_SIZE)
         if list(sizes) != sorted(sizes):
             raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
         _set(self, spec=str(spec), sizes=sizes)
@@ -111,7 +112,8 @@ class Training:
         if (self.steps is None) == (self.epochs is None):
             given = "neither" if self.steps is None else "both"
             raise DepthlrError(f"training has {given} of steps and epochs: give one of them, such as steps = 100.")
-        check.count("training.steps" if self.epochs is None else "training.epochs", self.steps or self.epochs or 0)
+        entry, budget = ("training.steps", self.steps) if self.epochs is None else ("training.epochs", self.epochs)
+        check.count(entry, budget, most=MOST_STEPS)
         _set(
             self,
             weight_decay=check.number("training.weight_decay", self.weight_decay),

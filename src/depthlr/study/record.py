@@ -55,8 +55,16 @@ def read_record(row: Sequence[Any]) -> Record | None:
     if tuple(map(type, row)) != TYPES or diverged not in (0, 1) or len(losses) % 4:
         return None
     found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, losses)
-    possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == math.isinf(loss)
+    possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == (loss == math.inf)
+    possible = possible and 0 <= seconds < math.inf and _is_date(finished)
     return found if possible and found.sha256 == sha256 else None
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return text.isascii() and datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
 
 
 def _values(cell: Cell) -> tuple[int, int, float]:

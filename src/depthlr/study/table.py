@@ -8,6 +8,8 @@ from typing import Any
 
 from depthlr.study.results import COLUMNS, TIMES, Results
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet would compute
+
 
 def to_csv(results: Results, *, times: bool = False) -> str:
     """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
@@ -26,9 +28,15 @@ def to_json(results: Results, *, times: bool = False) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same."""
+    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same.
+
+    Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
+    if isinstance(value, str):
+        text = f"'{value}" if value.startswith(FORMULA) else value
+        return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
+    return repr(value)

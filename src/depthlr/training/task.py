@@ -17,6 +17,7 @@ from depthlr.trace.record import readout_of
 from depthlr.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
+MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples is drawn before the first
 PRECISIONS = ("fp32", "tf32", "bf16")
 
 
@@ -45,6 +46,8 @@ class Training:
             raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
         if self.steps < 1 or self.batch < 1:
             raise DepthlrError(f"steps = {self.steps} and batch = {self.batch}: both must be at least 1.")
+        if self.steps > MOST_STEPS:
+            raise DepthlrError(f"a run of {self.steps} steps is too long: take at most {MOST_STEPS:,}.")
 
 
 def mean_cross_entropy(output: Any, target: Tensor) -> Tensor:
