@@ -205,9 +205,10 @@ def test_closing_ends_a_worker_that_is_stopped() -> None:
     list(pool.train(CELLS[:1]))
     ((pid, _),) = pool._pool._processes.items()
     os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
     closing = threading.Thread(target=pool.close, daemon=True)
     closing.start()
-    closing.join(timeout=60)
+    closing.join(timeout=30)
     alive = closing.is_alive()
     if alive:
         os.kill(pid, signal.SIGKILL)
