@@ -101,7 +101,7 @@ def _outcome(attempt: Callable[[], Results], expected: Results, path: Path) -> t
         lines = to_csv(found).splitlines()
     except DepthlrError as error:
         says = str(error)
-        one = says.startswith(str(path)) and says.endswith(".") and "\n" not in says
+        one = says.startswith(str(path)) and says.endswith(".") and says.isprintable()
         return ("refused with a sentence" if one else "WRONG", says)
     except Exception:
         return "TRACEBACK", " ".join(traceback.format_exc().splitlines()[-3:])

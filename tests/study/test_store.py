@@ -207,6 +207,13 @@ def test_a_changed_fact_is_refused_and_nothing_is_mixed(filled, name, before, af
     assert filled.read_bytes() == content
 
 
+def test_a_fact_whose_name_is_no_text_is_a_sentence_that_can_be_printed(filled):
+    change(filled, "UPDATE facts SET name = CAST(x'64ff' AS TEXT) WHERE name = 'data'")
+    with pytest.raises(DepthlrError, match="changed since it was written") as caught:
+        read_store(filled)
+    assert str(caught.value).isprintable()
+
+
 def test_a_file_without_digests_of_facts_opens_and_its_first_writer_adds_them(filled):
     change(filled, "DELETE FROM facts WHERE name = 'sha256'")
     with pytest.raises(DepthlrError, match="changed since"):

@@ -176,7 +176,7 @@ def _connection(path: Path, mode: str, patience: float = PATIENCE) -> Iterator[s
     try:
         connection.isolation_level = None  # each statement is its own transaction unless one is begun
         # A byte that is no UTF-8 must reach the record's digest, and spoil that record alone.
-        connection.text_factory = lambda text: text.decode(errors="surrogateescape")
+        connection.text_factory = lambda text: text.decode(errors="backslashreplace")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = EXTRA")
         yield connection
@@ -207,13 +207,15 @@ def _create(connection: sqlite3.Connection) -> None:
 def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
     """Write the cells' table anew from its sound records, and every index; what was dropped."""
     rows = connection.execute(f"SELECT rowid, {', '.join(COLUMNS)} FROM cells NOT INDEXED").fetchall()
-    sound = [row for row in rows if read_record(row[1:]) is not None]
+    sound = {row: read_record(row[1:]) is not None for row in rows}
     connection.execute("DROP TABLE cells")
     connection.execute(TABLES[1])
     marks = ", ".join("?" * (1 + len(COLUMNS)))
-    connection.executemany(f"INSERT OR REPLACE INTO cells (rowid, {', '.join(COLUMNS)}) VALUES ({marks})", sound)
+    connection.executemany(
+        f"INSERT OR REPLACE INTO cells (rowid, {', '.join(COLUMNS)}) VALUES ({marks})", filter(sound.get, rows)
+    )
     connection.execute("REINDEX")
-    return tuple(Cell(*row[1:4]) for row in rows if read_record(row[1:]) is None)
+    return tuple(Cell(*row[1:4]) for row in rows if not sound[row])
 
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
@@ -291,10 +293,7 @@ def _seal(connection: sqlite3.Connection) -> None:
 
 
 def _digests(rows: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: hashlib.sha256(str(rows[name]).encode(errors="surrogateescape")).hexdigest()
-        for name in sorted(rows, key=str)
-    }
+    return {str(name): hashlib.sha256(str(rows[name]).encode()).hexdigest() for name in sorted(rows, key=str)}
 
 
 def _facts(path: Path, connection: sqlite3.Connection) -> Facts:
