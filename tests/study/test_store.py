@@ -345,12 +345,14 @@ def test_an_empty_file_is_a_first_run_that_was_killed(path):
         assert store.content().records == {}
 
 
-def test_damage_that_sqlite_quotes_in_its_message_is_a_sentence(filled):
+@pytest.mark.parametrize("bit", [0x80, 0x40])  # E becomes a byte that is no text, or a control character
+def test_damage_that_sqlite_quotes_in_its_message_is_a_sentence(filled, bit):
     content = bytearray(filled.read_bytes())
-    content[content.index(b"CREATE TABLE cells") + 5] ^= 0x80
+    content[content.index(b"CREATE TABLE cells") + 5] ^= bit
     filled.write_bytes(content)
-    with pytest.raises(DepthlrError, match="is damaged"):
+    with pytest.raises(DepthlrError, match="is damaged") as caught:
         read_store(filled)
+    assert str(caught.value).isprintable()
     with pytest.raises(DepthlrError, match="is damaged"), open_store(filled, STUDY):
         pass
 

@@ -301,7 +301,7 @@ def _facts(path: Path, connection: sqlite3.Connection) -> Facts:
         return read_facts(fact_rows(connection))
     except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
         raise DepthlrError(
-            f"{path} holds no readable study ({error}), so its cells are lost: restore a copy of it, or move it away "
+            f"{path} holds no readable study ({_printable(error)}), so its cells are lost: restore a copy of it, or move it away "
             "and run the sweep anew."
         ) from error
 
@@ -320,7 +320,12 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
 
 
 def _damaged(path: Path, how: str) -> str:
-    return f"{path} is damaged ({how}): restore a copy of it, or move it away and run the sweep anew."
+    return f"{path} is damaged ({_printable(how)}): restore a copy of it, or move it away and run the sweep anew."
+
+
+def _printable(text: object) -> str:
+    """What SQLite and JSON say quotes the damaged bytes, which may be control characters of a terminal."""
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in str(text))
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
@@ -348,5 +353,5 @@ def _sentences(path: Path) -> Iterator[None]:
         elif "locked" in sqlite:
             says = "is held by another program: close it and run the same again; finished cells are kept"
         else:
-            says = f"cannot be written or read ({text}): check that its folder is there and that you may write to it"
+            says = f"cannot be written or read ({_printable(text)}): check that its folder is there and that you may write to it"
         raise DepthlrError(f"{path} {says}.") from error
