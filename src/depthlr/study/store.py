@@ -301,8 +301,8 @@ def _facts(path: Path, connection: sqlite3.Connection) -> Facts:
         return read_facts(fact_rows(connection))
     except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
         raise DepthlrError(
-            f"{path} holds no readable study ({_printable(error)}), so its cells are lost: restore a copy of it, or move it away "
-            "and run the sweep anew."
+            f"{path} holds no readable study ({_printable(error)}), so its cells are lost: restore a copy of it, or "
+            "move it away and run the sweep anew."
         ) from error
 
 
@@ -353,5 +353,6 @@ def _sentences(path: Path) -> Iterator[None]:
         elif "locked" in sqlite:
             says = "is held by another program: close it and run the same again; finished cells are kept"
         else:
-            says = f"cannot be written or read ({_printable(text)}): check that its folder is there and that you may write to it"
+            says = f"cannot be written or read ({_printable(text)})"
+            says += ": check that its folder is there and that you may write to it"
         raise DepthlrError(f"{path} {says}.") from error
