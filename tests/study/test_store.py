@@ -331,6 +331,14 @@ def test_a_record_of_a_wrong_kind_with_a_valid_digest_is_damaged(filled, changes
     assert "1 damaged record" in results_of(content).notes[0]
 
 
+def test_a_record_whose_date_and_losses_are_not_known_is_sound(filled):
+    """As a table gives it."""
+    bare = replace(kept(CELLS[0]), finished="", losses=b"")
+    with open_store(filled, STUDY) as store:
+        store.put(bare)
+    assert read_store(filled).records[CELLS[0]] == bare
+
+
 def test_a_damaged_page_is_a_sentence(filled):
     content = bytearray(filled.read_bytes())
     content[4096:8192] = bytes(4096)

@@ -25,7 +25,7 @@ class Record:
     loss: float
     diverged: bool
     seconds: float
-    finished: str  # the date and time, UTC
+    finished: str  # the date and time, UTC; empty where it is not known
     losses: bytes = field(repr=False)
 
     @property
@@ -62,7 +62,7 @@ def read_record(row: Sequence[Any]) -> Record | None:
 
 def _is_date(text: str) -> bool:
     try:
-        return text.isascii() and datetime.fromisoformat(text) is not None
+        return not text or (text.isascii() and datetime.fromisoformat(text) is not None)
     except ValueError:
         return False
 

@@ -14,7 +14,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadshe
 def to_csv(results: Results, *, times: bool = False) -> str:
     """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
     columns = COLUMNS + TIMES if times else COLUMNS
-    lines = [",".join(cell_text(row[column]) for column in columns) for row in results.rows(times=times)]
+    lines = [",".join(_field(row[column]) for column in columns) for row in results.rows(times=times)]
     return "\n".join([",".join(columns), *lines]) + "\n"
 
 
@@ -28,15 +28,17 @@ def to_json(results: Results, *, times: bool = False) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same.
-
-    Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula.
-    """
+    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        text = f"'{value}" if value.startswith(FORMULA) else value
-        return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
-    return repr(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _field(value: Any) -> str:
+    """Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula."""
+    if not isinstance(value, str):
+        return cell_text(value)
+    text = f"'{value}" if value.startswith(FORMULA) else value
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
