@@ -7,7 +7,19 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-NAMES = ("depth", "energy", "exhaustive", "exponents", "kill", "peers", "precision", "report", "search", "sweep")
+NAMES = (
+    "bitflips",
+    "depth",
+    "energy",
+    "exhaustive",
+    "exponents",
+    "kill",
+    "peers",
+    "precision",
+    "report",
+    "search",
+    "sweep",
+)
 
 
 def main(arguments: list[str]) -> None:

@@ -58,11 +58,11 @@ def plain_seconds(
 ) -> float:
     """One cell of the plain loop, the mean of a sample."""
     cuda = torch.cuda.is_available()
-    training = Training(steps=options.steps, options.batch, precision="tf32" if cuda else "fp32")
+    training = Training(steps=options.steps, batch=options.batch, precision="tf32" if cuda else "fp32")
     task = make_task(size, pattern, examples, training)
     device = "cuda" if cuda else "cpu"
     train_plainly(
-        make_task(size, pattern, examples, Training(2, options.batch, precision=training.precision)),
+        make_task(size, pattern, examples, Training(steps=2, batch=options.batch, precision=training.precision)),
         Cell(size, 0, rates[0]),
         device,
     )
@@ -71,7 +71,7 @@ def plain_seconds(
 
 def step_milliseconds(pattern: str, size: int, examples: Examples) -> tuple[float, int]:
     """A training step of a cell with as many cells at once as run best."""
-    task = make_task(size, pattern, examples, Training(200, 128, precision="bf16"))
+    task = make_task(size, pattern, examples, Training(steps=200, batch=128, precision="bf16"))
     runner = GraphRunner(task)
     cells = [Cell(size, 0, 1e-4 * (1 + lane)) for lane in range(runner.lanes)]  # one seed: its draw is not a step's
     list(runner.train(cells[:1]))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from depthlr.errors import DepthlrError, did_you_mean
 
+MOST = 1e15  # of a rate or a weight decay: torch refuses a product of both that is beyond single precision
+
 
 def text(entry: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or any(_is_control(c) for c in value):
@@ -30,12 +32,11 @@ def count(entry: str, value: object, *, least: int = 1, most: int | None = None)
     return value
 
 
-def number(entry: str, value: object, *, below: float = math.inf) -> float:
-    """A finite number from 0 up to, but not including, `below`."""
+def number(entry: str, value: object, *, below: float = MOST) -> float:
+    """A number from 0 up to, but not including, `below`."""
     found = _float(value)
     if not 0 <= found < below:
-        end = "" if below == math.inf else f" and below {below:g}"
-        raise DepthlrError(f"{entry} is {value!r}: give a number of at least 0{end}.")
+        raise DepthlrError(f"{entry} is {value!r}: give a number of at least 0 and below {below:g}.")
     return found
 
 
@@ -49,19 +50,21 @@ def share(entry: str, value: object) -> float:
 
 def rate(entry: str, value: object) -> float:
     found = _float(value)
-    if not 0 < found < math.inf:
-        raise DepthlrError(f"{entry} is {value!r}: give a rate, a finite number above 0.")
+    if not 0 < found <= MOST:
+        raise DepthlrError(f"{entry} is {value!r}: give a rate, a finite number above 0 and at most {MOST:g}.")
     return found
 
 
-def counts(entry: str, value: object, *, least: int) -> tuple[int, ...]:
+def counts(entry: str, value: object, *, least: int, most: int | None = None) -> tuple[int, ...]:
     """Whole numbers, no two alike, at least one."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         raise DepthlrError(f"{entry} is {value!r}: give a list of whole numbers, such as [3, 4, 6].")
-    numbers = tuple(count(f"an entry of {entry}", item, least=least) for item in value)
+    numbers = tuple(count(f"an entry of {entry}", item, least=least, most=most) for item in value)
+    seen: set[int] = set()
     for item in numbers:
-        if numbers.count(item) > 1:
+        if item in seen:
             raise DepthlrError(f"{entry} has {item} twice: keep one.")
+        seen.add(item)
     return numbers
 
 

@@ -67,7 +67,7 @@ def stop_after(monkeypatch):
                 yield pair
 
     @contextmanager
-    def engine(study, examples, held_out=None):
+    def engine(study, examples, held_out, workers):
         try:
             yield lambda size: Runner(landscape(1, study), size)
         finally:
@@ -200,7 +200,8 @@ def test_fit_reads_a_study(run, study):
 def test_fit_of_a_study_without_depths_names_the_option(run, study):
     run("sweep", str(study))
     with sqlite3.connect("mine.sqlite") as connection:
-        connection.execute("DELETE FROM facts WHERE name = 'depths'")
+        connection.execute("DELETE FROM facts WHERE name IN ('depths', 'sha256')")
+        connection.execute("PRAGMA user_version = 1")
     with pytest.raises(DepthlrError, match="--over size"):
         run("fit", "mine.sqlite")
     assert "slope -" in run("fit", "mine.sqlite", "--over", "size")[1]
@@ -301,7 +302,7 @@ def test_a_record_whose_rate_is_no_number_is_said_and_run_anew(run, study):
     connection.close()
     code, _, err = run("sweep", str(study))
     assert code == 0
-    assert "rate wide is damaged and is not trusted" in err
+    assert "rate 'wide' is damaged and is not trusted" in err
     assert run("export", "mine.sqlite")[1] == before
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import typer
 
@@ -41,6 +43,9 @@ def unreduced(output, target):
     return (output - target).square()
 def broken(output, target):
     return 1 / 0
+def printing(output, target):
+    print("a loss that prints", flush=True)
+    return squared(output, target)
 def exiting(output, target):
     raise SystemExit("enough")
 """
@@ -72,9 +77,9 @@ def swept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0})
 
-    def swept(model="net", data="data", batch=4, loss="their_sweep:squared"):
+    def swept(*options, model="net", data="data", batch=4, loss="their_sweep:squared"):
         (tmp_path / "own.toml").write_text(STUDY.format(model=model, data=data, batch=batch, loss=loss))
-        app(["own.toml"], standalone_mode=False)
+        app(["own.toml", *options], standalone_mode=False)
         return read_store(tmp_path / "own.sqlite")
 
     return swept
@@ -102,3 +107,32 @@ def test_what_cannot_be_trained_is_a_sentence_and_leaves_no_file(swept, tmp_path
 def test_a_model_that_returns_a_mapping_is_swept_and_its_new_weights_are_told(swept, capsys):
     assert swept(model="Named", data="labels", loss="cross_entropy").records
     assert 'weights are drawn anew by init_; training.variance = "own" keeps' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_a_users_code_prints_goes_to_standard_error(swept, capfd, workers):
+    assert swept("--json", "--workers", workers, loss="their_sweep:printing").records
+    found = capfd.readouterr()
+    assert json.loads(found.out)["cells"] == 3
+    assert "a loss that prints" in found.err
+
+
+def test_the_number_of_workers_is_an_option(swept, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "depthlr.training.engine.Workers", lambda make_task, workers: asked.append(workers) or Refused()
+    )
+    with pytest.raises(DepthlrError, match="refused"):
+        swept("--workers", "3")
+    assert asked == [3]
+    assert swept("--workers", "1").records
+
+
+class Refused:
+    """A pool that trains nothing."""
+
+    def train(self, cells):
+        raise DepthlrError("refused")
+
+    def close(self):
+        pass

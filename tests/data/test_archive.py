@@ -151,3 +151,40 @@ def test_an_uncompressed_archive_is_refused(tmp_path):
     (tmp_path / "set.tar.gz").write_bytes(buffer.getvalue())
     with pytest.raises(DepthlrError, match=r"cannot be read as a \.tar\.gz"):
         list(read_members(tmp_path / "set.tar.gz", FILES))
+
+
+def extended(content: bytes = b"x" * 600, **headers: str) -> bytes:
+    """An archive with one file under a pax header of these entries; `__` stands for a point."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("set/a.bin")
+        info.size = len(content)
+        info.pax_headers = {name.replace("__", "."): value for name, value in headers.items()}
+        tar.addfile(info, io.BytesIO(content))
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+HOLES = {"GNU__sparse__major": "1", "GNU__sparse__minor": "0", "GNU__sparse__realsize": "600"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        extended(size="-5"),
+        extended(size="-512"),
+        extended(size="9" * 30),
+        extended(GNU__sparse__map="1,x,3"),
+        extended(GNU__sparse__map="1,2,3"),
+        extended(GNU__sparse__size="-5"),
+        extended(GNU__sparse__realsize="x"),
+        extended(**HOLES),
+        extended(b"99999999999\n" + b"1\n" * 250, **HOLES),
+        extended(b"x\n" + b"0" * 600, **HOLES),
+        extended(b"-3\n" + b"0\n" * 254, **HOLES),
+    ],
+)
+def test_sizes_and_maps_of_holes_that_make_no_sense_are_refused(tmp_path, content):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(content)
+    with pytest.raises(DepthlrError, match=r"do not use this archive|cannot be read"):
+        list(read_members(path, ["set/a.bin"]))

@@ -75,6 +75,7 @@ def test_the_package_becomes_the_official_files(npm, tmp_path):
         ({"train_lables__json": b"[1, 2]"}, "fewer labels than images"),
         ({"train_lables__json": b"[1, 999]"}, "labels in .* cannot be read"),
         ({"test_lables__json": b"{"}, "labels in .* cannot be read"),
+        ({"test_lables__json": b"[" * 100_000}, "labels in .* cannot be read"),
         ({"../evil": b""}, "points outside"),
     ],
 )

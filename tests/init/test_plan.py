@@ -257,6 +257,12 @@ def test_a_model_without_memory_cannot_be_initialised() -> None:
         init_(model, torch.randn(3, 4), seed=0)
 
 
+@pytest.mark.parametrize("model", [nn.LayerNorm(4), nn.PReLU(), nn.Sequential(nn.BatchNorm1d(4), nn.ReLU())])
+def test_a_model_without_a_weighted_layer_is_a_sentence(model: nn.Module) -> None:
+    with pytest.raises(DepthlrError, match="no weighted layer lies between the model's input and its output"):
+        init_(model, torch.randn(3, 4), seed=0)
+
+
 def test_bad_options_are_refused() -> None:
     model, example = build("mlp?layers=1&width=4&inputs=4")
     with pytest.raises(DepthlrError, match="gating"):

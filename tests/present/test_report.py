@@ -280,7 +280,7 @@ def test_a_damaged_record_is_not_shown_and_is_noted(tmp_path):
     with connection:
         connection.execute("UPDATE cells SET loss = -5 WHERE rowid = 7")
     connection.close()
-    assert read_snapshot(path).damaged == 1
+    assert len(read_snapshot(path).results.damaged) == 1
     assert read_snapshot(path).results == read_results(path)
     assert "damaged" in report(path)
 

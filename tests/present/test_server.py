@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 from depthlr.cli.serve import serve
 from depthlr.errors import DepthlrError
-from depthlr.present.server import Live, serving
+from depthlr.present.server import Handler, Live, serving
 from depthlr.study import Models, Search, Study, Training, open_store, read_results
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
@@ -74,6 +75,23 @@ def test_without_the_token_there_is_nothing(site, path):
         answer, text = site.ask(wrong)
         assert answer.status == 403, wrong
         assert site.place.path.strip("/") not in text
+
+
+def test_a_client_that_drips_bytes_is_let_go(site, monkeypatch):
+    monkeypatch.setattr(Handler, "timeout", 0.5)
+    with socket.create_connection(("127.0.0.1", site.place.port)) as client:
+        client.settimeout(0.05)  # the pace of the bytes: each wait for an answer ends after so long
+        for _ in range(400):
+            try:
+                client.send(b"x")
+                if client.recv(1) is not None:
+                    break  # closed, or told what is wrong
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        else:
+            pytest.fail("the server still listens")
 
 
 def test_a_rebound_name_is_refused(site):

@@ -44,4 +44,4 @@ def test_any_slope_can_be_what_was_stated():
 
 def test_the_report_judges_by_it():
     results = made_landscape()
-    assert findings(Snapshot(results, None, 0, 0)).verdict == verdict(results.fit("depth"))
+    assert findings(Snapshot(results, None, 0)).verdict == verdict(results.fit("depth"))

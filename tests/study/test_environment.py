@@ -110,6 +110,7 @@ def test_a_file_from_before_the_fact_was_kept_still_reads_and_goes_on(tmp_path):
     with pytest.raises(SweepInterrupted):
         run(path, LAPTOP, 7)
     change(path, "DELETE FROM facts WHERE name = 'environments'")
+    as_before_digests(path)
     assert read_store(path).environments == ()
     assert read_results(path).environments == ()
     assert run(path, SERVER).environments == (SERVER,)
@@ -120,6 +121,7 @@ def test_what_a_newer_depthlr_adds_to_it_is_kept_and_not_stumbled_over(tmp_path)
     with open_store(path, STUDY) as store:
         store.ran_on(LAPTOP)
     change(path, "UPDATE facts SET value = ? WHERE name = 'environments'", json.dumps([{"device": "TPU", "jax": "1"}]))
+    as_before_digests(path)
     assert read_results(path).environments == (Environment("TPU", "unknown", "unknown", "unknown"),)
     with open_store(path, STUDY) as store:
         store.ran_on(LAPTOP)
@@ -130,6 +132,11 @@ def test_results_that_differ_in_it_alone_are_not_equal(tmp_path):
     results = run(tmp_path / "s.sqlite", SERVER)
     assert replace(results, environments=(LAPTOP,)) != results
     assert replace(results, environments=(SERVER,)) == results
+
+
+def as_before_digests(path):
+    change(path, "DELETE FROM facts WHERE name = 'sha256'")
+    change(path, "PRAGMA user_version = 1")
 
 
 def change(path, statement, *values):

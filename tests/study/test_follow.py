@@ -53,7 +53,7 @@ def test_a_snapshot_is_what_the_store_reads(path):
     snapshot = read_snapshot(path)
     assert snapshot.results == read_results(path)
     assert snapshot.results.environments == (HERE,)
-    assert (snapshot.data_digest, snapshot.damaged) == ("11", 0)
+    assert (snapshot.data_digest, snapshot.results.damaged) == ("11", ())
 
 
 def test_a_new_environment_is_news(path):

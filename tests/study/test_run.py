@@ -1,5 +1,7 @@
 """Sweeps: what they run, what they keep, how they stop, and what their results say."""
 
+import csv
+import io
 import json
 import math
 import sqlite3
@@ -248,6 +250,16 @@ def test_tables_of_equal_studies_are_equal_to_the_byte(given, tmp_path):
         None if row["diverged"] else row["loss"] for row in table
     ]
     assert all(math.isinf(row["loss"]) == row["diverged"] for row in table)
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1", "-1", "@x", 'a,"b"', "two\nlines", "\tx"])
+def test_a_text_in_a_table_is_one_cell_and_no_formula(given, tmp_path, text):
+    results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
+    changed = replace(results, records=(replace(results.records[0], finished=text),))
+    table = to_csv(changed, times=True)
+    ((*_, found),) = list(csv.reader(io.StringIO(table)))[1:]
+    assert found.removeprefix("'") == text
+    assert found[0] not in "=+-@\t\r"
 
 
 def test_the_last_epoch_alone_can_be_what_counts(tmp_path):

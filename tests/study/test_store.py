@@ -1,18 +1,22 @@
 """The store: what was kept is there and as it was, or it is not trusted; nothing of another's is touched."""
 
 import errno
+import hashlib
 import json
 import os
 import signal
 import sqlite3
+import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from depthlr.errors import DepthlrError
-from depthlr.study import Data, open_store, read_store
+from depthlr.study import Data, Environment, open_store, read_snapshot, read_store
 from depthlr.study.record import record
+from depthlr.study.results import results_of
+from depthlr.study.store import _seal
 from depthlr.training.cell import Cell, Outcome
 from experiments.speed.landscape import study
 
@@ -126,6 +130,8 @@ def test_a_store_without_a_cell_makes_way_for_another_study(path):
         "UPDATE cells SET sha256 = 'x' WHERE size = 3",
         "UPDATE cells SET seed = seed + 10 WHERE size = 3",
         "UPDATE cells SET rate = 'rate ' || rate WHERE size = 3",
+        "UPDATE cells SET finished = CAST(x'32ff' AS TEXT) WHERE size = 3",
+        "UPDATE cells SET sha256 = CAST(x'80' || substr(sha256, 2) AS TEXT) WHERE size = 3",
     ],
 )
 def test_a_damaged_record_is_reported_and_not_trusted_until_it_is_put_again(filled, statement):
@@ -135,9 +141,13 @@ def test_a_damaged_record_is_reported_and_not_trusted_until_it_is_put_again(fill
     assert {cell.size for cell in content.damaged} == {3}
     assert {cell.size for cell in content.records} == {2}
     with open_store(filled, STUDY) as store:
-        for cell in content.damaged:
+        assert len(store.content().damaged) == 10
+        store.drop_damaged()
+        assert list(store.content().records) == CELLS[:10]
+        for cell in CELLS[10:]:
             store.put(kept(cell))
     assert read_store(filled).damaged == ()
+    assert list(read_store(filled).records) == CELLS
 
 
 @pytest.mark.parametrize("content", [b"x", b"not a database at all" * 200, b"SQLite format 3\0" + b"\1" * 4000])
@@ -159,7 +169,7 @@ def test_another_programs_database_is_left_as_it_is(path):
 
 
 def test_a_newer_schema_asks_for_a_newer_depthlr(filled):
-    change(filled, "PRAGMA user_version = 2")
+    change(filled, "PRAGMA user_version = 3")
     with pytest.raises(DepthlrError, match="newer depthlr: upgrade"), open_store(filled, STUDY):
         pass
 
@@ -168,6 +178,172 @@ def test_a_description_that_cannot_be_read_is_said_so(filled):
     change(filled, "UPDATE facts SET value = ? WHERE name = 'study'", json.dumps({"model": 3}))
     with pytest.raises(DepthlrError, match="holds no readable study"):
         read_store(filled)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("study", '"batch": 128', '"batch": 129'),
+        ("study", '"name": "landscape"', '"name": "landscapd"'),
+        ("data", "11", "10"),
+        ("depths", '"3": 4', '"3": 5'),
+        ("environments", "CPU", "GPU"),
+        ("sha256", "", "x"),
+    ],
+)
+def test_a_changed_fact_is_refused_and_nothing_is_mixed(filled, name, before, after):
+    with open_store(filled, STUDY) as store:
+        store.ran_on(Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7"))
+    if before:
+        change(filled, "UPDATE facts SET value = replace(value, ?, ?) WHERE name = ?", before, after, name)
+    else:
+        change(filled, "UPDATE facts SET value = ? WHERE name = ?", after, name)
+    content = filled.read_bytes()
+    said = r"no readable study \(.* changed since it was written\), so its cells are lost: restore a copy"
+    with pytest.raises(DepthlrError, match=said):
+        read_store(filled)
+    with pytest.raises(DepthlrError, match=said), open_store(filled, STUDY):
+        pass
+    assert filled.read_bytes() == content
+
+
+def test_a_fact_whose_name_is_no_text_is_a_sentence_that_can_be_printed(filled):
+    change(filled, "UPDATE facts SET name = CAST(x'64ff' AS TEXT) WHERE name = 'data'")
+    with pytest.raises(DepthlrError, match="changed since it was written") as caught:
+        read_store(filled)
+    assert str(caught.value).isprintable()
+
+
+def test_a_file_without_digests_of_facts_opens_and_its_first_writer_adds_them(filled):
+    change(filled, "DELETE FROM facts WHERE name = 'sha256'")
+    with pytest.raises(DepthlrError, match="changed since"):
+        read_store(filled)  # a file of this schema has them
+    change(filled, "PRAGMA user_version = 1")
+    old = read_store(filled)
+    assert list(old.records) == CELLS
+    with open_store(filled, STUDY) as store:
+        assert store.content() == old
+    change(filled, "UPDATE facts SET value = replace(value, '128', '129') WHERE name = 'study'")
+    with pytest.raises(DepthlrError, match=r"study changed since it was written"):
+        read_store(filled)
+
+
+def test_an_index_that_lacks_a_cell_loses_none(filled):
+    """The table keeps every cell; readers do not ask its index, and the writer rebuilds it."""
+    damage_index(filled)
+    with sqlite3.connect(filled) as connection:
+        assert "index" in connection.execute("PRAGMA integrity_check").fetchone()[0]
+    connection.close()
+    assert list(read_store(filled).records) == CELLS
+    assert list(read_snapshot(filled).results.records) == list(read_store(filled).records.values())
+    with open_store(filled, STUDY) as store:
+        assert list(store.content().records) == CELLS
+        store.put(kept(CELLS[0], losses=(3.0, 3.0)))  # replaced, not doubled
+    assert read_store(filled).records[CELLS[0]].loss == 3.0
+    with sqlite3.connect(filled) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def damage_index(path):
+    """Change one rate in the index of the cells, and in it alone."""
+    with sqlite3.connect(path) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_cells_1'")
+    connection.close()
+    content = bytearray(path.read_bytes())
+    rate = struct.pack(">d", CELLS[0].rate)
+    place = content.index(rate, (root[0] - 1) * 4096)
+    assert place < root[0] * 4096
+    content[place + 3] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW mine AS SELECT * FROM cells",
+        "CREATE TRIGGER mine AFTER INSERT ON cells BEGIN DELETE FROM cells; END",
+        "CREATE TABLE mine (x)",
+        "ALTER TABLE cells RENAME COLUMN seconds TO minutes",
+    ],
+)
+def test_tables_that_are_not_exactly_ours_are_not_read(filled, statement):
+    change(filled, statement)
+    with pytest.raises(DepthlrError, match="tables are not those that depthlr makes"):
+        read_store(filled)
+    with pytest.raises(DepthlrError, match="tables are not those that depthlr makes"), open_store(filled, STUDY):
+        pass
+
+
+def test_a_view_without_end_in_place_of_the_cells_is_not_run(filled):
+    change(filled, "DROP TABLE cells")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i"
+    change(filled, f"CREATE VIEW cells AS {endless} AS size, i AS seed, i AS rate FROM n")
+    with pytest.raises(DepthlrError, match="tables are not those that depthlr makes"):
+        read_store(filled)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("depths", '{"2": NaN}'), ("depths", '{"2": "x"}'), ("study", "[" * 100_000), ("data", "[1]"), ("study", "3")],
+)
+def test_facts_of_a_wrong_kind_with_valid_digests_are_a_sentence(filled, name, value):
+    with open_store(filled, STUDY) as store:
+        store._connection.execute("UPDATE facts SET value = ? WHERE name = ?", (value, name))
+        _seal(store._connection)
+    with pytest.raises(DepthlrError, match="no readable study"):
+        read_store(filled)
+    with pytest.raises(DepthlrError, match="no readable study"), open_store(filled, STUDY):
+        pass
+    with pytest.raises(DepthlrError, match="no readable study"):
+        read_snapshot(filled)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cell": Cell("two", 0, 0.1)},
+        {"cell": Cell(2, -1, 0.1)},
+        {"cell": Cell(2, 0, -0.1)},
+        {"cell": Cell(2, 0, float("inf"))},
+        {"loss": "small"},
+        {"loss": float("inf")},
+        {"loss": b"1"},
+        {"seconds": "long"},
+        {"seconds": -1.0},
+        {"finished": 3},
+        {"finished": "=cmd|' /C calc'!A0"},
+        {"finished": "2024-01-01\u00e910:00"},
+        {"losses": b"123"},
+        {"losses": "text"},
+        {"evaluations": b"123"},
+        {"evaluations": 7},
+    ],
+)
+def test_a_record_of_a_wrong_kind_with_a_valid_digest_is_damaged(filled, changes):
+    evaluations = changes.get("evaluations", b"")
+    bad = replace(kept(CELLS[0]), **changes)
+    row = (*vars(bad.cell).values(), bad.loss, int(bad.diverged), bad.seconds, bad.finished, bad.losses)
+    head = (*vars(bad.cell).values(), bad.loss, bad.diverged, bad.seconds, bad.finished, len(bad.losses))
+    losses = as_bytes(bad.losses)
+    digest = hashlib.sha256(repr(head).encode() + losses + as_bytes(evaluations)).hexdigest()
+    change(filled, "DELETE FROM cells WHERE rowid = 1")
+    change(filled, "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, digest, evaluations)
+    content = read_store(filled)
+    assert (len(content.records), len(content.damaged)) == (len(CELLS) - 1, 1)
+    assert "1 damaged record" in results_of(content).notes[0]
+
+
+def as_bytes(value):
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def test_a_record_whose_date_and_losses_are_not_known_is_sound(filled):
+    """As a table gives it."""
+    bare = replace(kept(CELLS[0]), finished="", losses=b"")
+    with open_store(filled, STUDY) as store:
+        store.put(bare)
+    assert read_store(filled).records[CELLS[0]] == bare
 
 
 def test_a_damaged_page_is_a_sentence(filled):
@@ -182,6 +358,25 @@ def test_an_empty_file_is_a_first_run_that_was_killed(path):
     path.touch()
     with open_store(path, STUDY) as store:
         assert store.content().records == {}
+
+
+@pytest.mark.parametrize("bit", [0x80, 0x40])  # E becomes a byte that is no text, or a control character
+def test_damage_that_sqlite_quotes_in_its_message_is_a_sentence(filled, bit):
+    content = bytearray(filled.read_bytes())
+    content[content.index(b"CREATE TABLE cells") + 5] ^= bit
+    filled.write_bytes(content)
+    with pytest.raises(DepthlrError, match="is damaged") as caught:
+        read_store(filled)
+    assert str(caught.value).isprintable()
+    with pytest.raises(DepthlrError, match="is damaged"), open_store(filled, STUDY):
+        pass
+
+
+def test_a_file_that_is_deleted_while_it_is_written_is_named_as_the_cause(filled):
+    with open_store(filled, STUDY) as store:
+        filled.unlink()
+        with pytest.raises(DepthlrError, match="was deleted or moved while a sweep wrote it: put it back"):
+            store.put(kept(CELLS[0]))
 
 
 def test_a_missing_study_or_folder_is_a_sentence(path):

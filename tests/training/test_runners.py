@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
+import os
 import random
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from tests.training.tiny import dying_task, endless_task, tiny_task, unreduced, unreduced_task
+from tests.training.tiny import (
+    dying_task,
+    endless_task,
+    held_task,
+    printing_task,
+    tiny_task,
+    unreduced,
+    unreduced_task,
+)
 from torch import nn
 
+from depthlr import check
+from depthlr.data import digit_set
 from depthlr.errors import DepthlrError
 from depthlr.training import (
     Cell,
@@ -139,6 +156,65 @@ def test_a_worker_that_dies_is_named_with_what_may_have_killed_it() -> None:
             list(pool.train(CELLS))
     finally:
         pool.close()
+
+
+def test_workers_need_no_shared_memory_and_leave_no_file(monkeypatch, tmp_path) -> None:
+    def small(storage, *arguments):
+        raise RuntimeError("unable to write to shared memory: No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for share in ("_share_fd_cpu_", "_share_filename_cpu_"):
+        monkeypatch.setattr(torch.UntypedStorage, share, small)
+    pool = Workers(partial(held_task, digit_set()), workers=1)
+    try:
+        assert len(list(tmp_path.iterdir())) == 1
+        ((cell, outcome),) = pool.train(CELLS[:1])
+    finally:
+        pool.close()
+    assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), cell).losses)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_on_the_size_of_files_is_a_sentence_and_leaves_no_file(tmp_path) -> None:
+    script = (
+        "import resource, torch\n"
+        "from depthlr.training import Workers\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
+        "Workers(torch.zeros(1 << 16), workers=1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert f"DepthlrError: the examples cannot be written to {tmp_path}" in done.stderr
+    assert "set TMPDIR" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_model_prints_in_a_worker_goes_to_standard_error(capfd) -> None:
+    pool = Workers(printing_task, workers=1)
+    try:
+        list(pool.train(CELLS[:1]))
+    finally:
+        pool.close()
+    found = capfd.readouterr()
+    assert found.out == ""
+    assert "from Python" in found.err
+    assert "from C" in found.err
+
+
+def test_closing_ends_a_worker_that_is_stopped() -> None:
+    pool = Workers(tiny_task, workers=1)
+    list(pool.train(CELLS[:1]))
+    ((pid, _),) = pool._pool._processes.items()
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(timeout=30)
+    alive = closing.is_alive()
+    if alive:
+        os.kill(pid, signal.SIGKILL)
+    assert not alive
 
 
 class Broken(torch.autograd.Function):
@@ -362,3 +438,15 @@ def test_a_system_that_does_not_say_which_cores_are_ours_trains_on_all(monkeypat
     with open_engine(tiny_task, device="cpu") as open_runner:
         ((_, outcome),) = open_runner(2).train(CELLS[:1])
     assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), CELLS[0]).losses)
+
+
+@pytest.mark.parametrize("optimizer", [name for name in OPTIMIZERS if name != "muon" or hasattr(torch.optim, "Muon")])
+def test_the_largest_rate_and_weight_decay_train_without_an_error(optimizer: str) -> None:
+    task = tiny_task(2, optimizer=optimizer, weight_decay=math.nextafter(check.MOST, 0), steps=3)
+    ((_, outcome),) = SerialRunner(task).train([Cell(2, 0, check.MOST)])
+    assert len(outcome.losses)
+
+
+def test_a_run_without_end_is_a_sentence() -> None:
+    with pytest.raises(DepthlrError, match="steps is .*: give a whole number of at most 10,000,000"):
+        Training(steps=10**20)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr.data import digit_set
+from depthlr.data.dataset import DataSet
 from depthlr.init import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.training import Task, Training
@@ -49,6 +50,17 @@ def never(output: Tensor, target: Tensor) -> Tensor:
 
 def endless_task(size: int) -> Task:
     return replace(tiny_task(size), loss_fn=never)
+
+
+def held_task(examples: DataSet, size: int) -> Task:
+    """With examples that the caller holds, as a sweep has them."""
+    return replace(tiny_task(size), examples=examples)
+
+
+def printing_task(size: int) -> Task:
+    print("from Python", flush=True)
+    os.write(1, b"from C")  # past Python's own buffers
+    return tiny_task(size)
 
 
 def dying_task(size: int) -> Task:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.output import print_note
 from depthlr.cli.write_file import check_not_the_study, write_file
 from depthlr.errors import DepthlrError
 from depthlr.study.results import Results, read_results
@@ -32,6 +33,8 @@ def export(
 ) -> None:
     """Write a sweep's cells as a table."""
     results = read_results(study)
+    for note in results.damage:
+        print_note(f"note: {note}")
     if out is not None:
         check_not_the_study(out, study, "table")
     if format is Format.parquet:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,9 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(help="the file that keeps it", show_default="the study's name, .sqlite")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
+    ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
     json: Json = False,
 ) -> None:
@@ -80,6 +83,12 @@ def sweep(
     wanted, path = _study(study, flags, out)
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
+    with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
+        results = _run(wanted, path, serve, workers)
+    _print(results, path, json)
+
+
+def _run(wanted: Study, path: Path, serve: bool, workers: int | None) -> Results:
     examples, held_out = load_data(wanted)
     depths = depths_of(wanted, examples.input)
     if parse_spec(wanted.model.spec).family != "zoo" and wanted.training.variance != "own":
@@ -91,24 +100,24 @@ def sweep(
             with (
                 _live_page(path, serve),
                 SweepProgress(wanted) as progress,
-                engine_for(wanted, examples, held_out) as open_runner,
+                engine_for(wanted, examples, held_out, workers) as open_runner,
             ):
-                results = run_sweep(
+                return run_sweep(
                     wanted, open_runner, path, examples=examples, held_out=held_out, depths=depths, progress=progress
                 )
         except SweepInterrupted as stop:
             print_note(f"{stop}")
             raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT)) from None
-    _print(results, path, json)
 
 
 def engine_for(
-    study: Study, examples: Examples, held_out: Examples | None = None
+    study: Study, examples: Examples, held_out: Examples | None = None, workers: int | None = None
 ) -> AbstractContextManager[OpenRunner]:
-    """Runners of the training layer, for a study's models of any size."""
+    """Runners of the training layer, for a study's models of any size; `workers` processes where there is no GPU."""
+    # Picklable, so that worker processes can call it.
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     try_step(make_task(study.model.sizes[0]))
-    return open_engine(make_task)
+    return open_engine(make_task, workers=workers)
 
 
 def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | None) -> tuple[Study, Path]:

@@ -50,7 +50,7 @@ class SweepProgress:
         self._began = self._clock()
         for cell in damaged:
             self._note(
-                f"note: the record of size {cell.size}, seed {cell.seed}, rate {cell.rate} is damaged and is not "
+                f"note: the record of size {cell.size!r}, seed {cell.seed!r}, rate {cell.rate!r} is damaged and is not "
                 "trusted"
             )
         if known:

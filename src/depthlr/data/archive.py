@@ -33,7 +33,10 @@ def read_members(
                         yield member.name, _content(tar, member)
             while stream.read(1 << 20):  # gzip checks its sum at the very end
                 pass
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except DepthlrError:
+        raise
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, ArithmeticError, LookupError) as error:
+        # tarfile raises the last three, where a header's numbers or a map of holes make no sense.
         raise DepthlrError(f"{path} cannot be read as a .tar.gz ({error}): delete it and fetch it again.") from error
     if missing:
         raise DepthlrError(f"{path} lacks {', '.join(sorted(missing))}: delete it and fetch it again.")
@@ -44,9 +47,9 @@ def _refuse_hostile(path: Path, member: tarfile.TarInfo, max_bytes: int) -> None
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
         raise DepthlrError(f"{path} has a member that points outside it ({member.name!r}): do not use this archive.")
-    if not (member.isdir() or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)):
+    if not (member.isdir() or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)) or member.issparse():
         raise DepthlrError(f"{path} has a member that is no plain file ({member.name!r}): do not use this archive.")
-    if member.size > max_bytes:  # before a buffer of that size is asked for
+    if not 0 <= member.size <= max_bytes:  # before a buffer of that size is asked for
         raise DepthlrError(f"{path} has a member of {member.size} bytes ({member.name!r}): do not use this archive.")
 
 

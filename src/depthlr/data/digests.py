@@ -66,7 +66,7 @@ def _read(record: Path) -> dict[str, str]:
         found = json.loads(record.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise DepthlrError(f"{record} is no record of digests: delete it, and the next load writes it anew.")

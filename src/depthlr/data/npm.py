@@ -99,5 +99,5 @@ def _labels(content: bytes) -> Bytes:
         if not np.isin(labels, range(256)).all():  # older numpy would wrap them
             raise ValueError("one is no byte")
         return labels.astype(np.uint8)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DepthlrError(f"The labels in {PACKAGE} cannot be read ({error}): try again.") from error

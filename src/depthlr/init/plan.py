@@ -55,6 +55,11 @@ def init_plan(
     graph = replace(graph, nodes=[with_slope(node, parameters) for node in graph.nodes])
     far = distances(graph)
     units = units_of(graph, far)
+    if not units:
+        raise DepthlrError(
+            "no weighted layer lies between the model's input and its output, so nothing can be initialised by its "
+            "fan-in: pass the whole model."
+        )
     sizes = {path: p.shape[-1] for path, p in parameters.items() if p.dim() > 1}
     stds = _weight_stds(graph, units, variance, sizes)
     scaled = _branch_weights(graph, far, units, branch_scale)

@@ -62,13 +62,12 @@ def findings(snapshot: Snapshot) -> Findings:
     slopes: dict[Over, Fit | None] = {"depth": slope_of(results, "depth"), "size": slope_of(results, "size")}
     losses = {record.cell: record.loss for record in results.records}
     left = estimate(results.study.search, results.study.model.sizes, losses, {}, results.missing)
-    damaged = [f"{snapshot.damaged} damaged records are not trusted: run the sweep again"] * bool(snapshot.damaged)
     return Findings(
         snapshot,
         curves=curves,
         slopes=slopes,
         rows=rate_rows(results, curves, slopes) if curves else (),
-        notes=(*damaged, *_shortened(results.notes)),
+        notes=_shortened(results.notes),
         to_come=left.likely,
     )
 

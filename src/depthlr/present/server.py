@@ -8,7 +8,9 @@ random token, and a request must name this very host, which a rebound domain nam
 from __future__ import annotations
 
 import hmac
+import io
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -108,13 +110,34 @@ class Server(ThreadingHTTPServer):
             time.sleep(0.05)
 
 
+class _Until(io.RawIOBase):
+    """Reads a socket until a moment of the monotonic clock, however slowly its bytes drip."""
+
+    def __init__(self, connection: socket.socket, end: float) -> None:
+        self._connection, self._end = connection, end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class Handler(BaseHTTPRequestHandler):
     """GET and HEAD of the page and of its data; everything else is refused."""
 
     server: Server
     server_version = "depthlr"
     sys_version = ""
-    timeout = 10  # seconds for a client to say what it wants
+    timeout = 10  # seconds for a client to say all that it wants, and as many for it to take the answer
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Until(self.connection, time.monotonic() + self.timeout))
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -150,6 +173,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
         body = text.encode()
+        self.connection.settimeout(self.timeout)
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)

@@ -20,6 +20,7 @@ from depthlr.training.training import Training
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
+MOST_SIZE = 1_000_000  # layers or blocks
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
 
@@ -41,7 +42,7 @@ class Models:
             raise DepthlrError(f"model.vary is {vary!r}, no argument of {spec.name}: write {' or '.join(offer)}.")
         if vary in spec.arguments:
             raise DepthlrError(f"model.spec sets {vary}, which model.vary varies: leave {vary} out of {self.spec}.")
-        sizes = check.counts("model.sizes", self.sizes, least=1)
+        sizes = check.counts("model.sizes", self.sizes, least=1, most=MOST_SIZE)
         if list(sizes) != sorted(sizes):
             raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
         _set(self, spec=str(spec), sizes=sizes)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
 from depthlr.study.environment import Environment, read_environment
@@ -26,11 +27,13 @@ def read_facts(rows: Mapping[str, str]) -> Facts:
     """Facts from their JSON; a file from before a fact was kept is without it."""
     try:
         known = {name: json.loads(value) for name, value in rows.items()}
-        depths = known.get("depths")
+        depths, digest = known.get("depths"), known.get("data")
+        if not isinstance(digest, str | None):
+            raise DepthlrError(f"data is {digest!r}")
         return Facts(
             study_from_dict(known["study"]),
-            data_digest=known.get("data"),
-            depths=depths and {int(size): depth for size, depth in depths.items()},
+            data_digest=digest,
+            depths=depths and {int(size): check.count("a depth", depth) for size, depth in depths.items()},
             environments=tuple(map(read_environment, known.get("environments", ()))),
         )
     except (AttributeError, KeyError, TypeError) as error:

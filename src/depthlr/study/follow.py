@@ -14,7 +14,7 @@ from typing import Any
 from depthlr.study.facts import read_facts
 from depthlr.study.record import Record, read_record
 from depthlr.study.results import Results, results_of
-from depthlr.study.store import Content, cell_columns, fact_rows, read_store, reading
+from depthlr.study.store import Content, cell_columns, check_pages, fact_rows, read_store, reading
 from depthlr.training.cell import Cell
 
 PATIENCE = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
@@ -27,7 +27,6 @@ class Snapshot:
 
     results: Results
     data_digest: str | None
-    damaged: int
     version: int
 
 
@@ -44,7 +43,12 @@ class Follower:
         try:
             with reading(self.path, PATIENCE) as connection:
                 self._read(connection)
-        except (sqlite3.Error, OSError, ValueError):  # not there yet, busy, or half created: wait for it
+        except (
+            sqlite3.Error,
+            OSError,
+            ValueError,
+            RecursionError,
+        ):  # not there yet, busy, or half created: wait for it
             pass
         return self._last
 
@@ -52,10 +56,12 @@ class Follower:
         self._facts: dict[str, str] = {}
         self._row = 0
         self._records: dict[Cell, Record] = {}
-        self._damaged: set[Cell] = set()
+        self._damaged: dict[Cell, None] = {}
         self._last: Snapshot | None = None
 
     def _read(self, connection: sqlite3.Connection) -> None:
+        if self._last is None:  # once: it reads the whole file
+            check_pages(self.path, connection)
         facts = fact_rows(connection)
         (newest,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM cells").fetchone()
         if newest < self._row or facts.get("study") != self._facts.get("study", facts.get("study")):
@@ -74,9 +80,9 @@ class Follower:
 
     def _keep(self, cell: Cell, record: Record | None) -> None:
         if record is None:
-            self._damaged.add(cell)
+            self._damaged[cell] = None
         else:
-            self._damaged.discard(cell)  # run again
+            self._damaged.pop(cell, None)  # run again
             self._records[cell] = record
 
 
@@ -86,7 +92,7 @@ def read_snapshot(path: Path | str) -> Snapshot:
 
 
 def _snapshot(content: Content, version: int) -> Snapshot:
-    return Snapshot(results_of(content), content.data_digest, len(content.damaged), version)
+    return Snapshot(results_of(content), content.data_digest, version)
 
 
 def _rows(connection: sqlite3.Connection, after: int) -> list[tuple[Any, ...]]:

@@ -14,6 +14,8 @@ import numpy as np
 from depthlr.training.cell import Cell, Evaluation, Outcome
 
 COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished", "losses", "sha256", "evaluations")
+TYPES = (int, int, float, float, int, float, str, bytes, str)  # of all columns but the last, which may be empty
+EVALUATION_BYTES = 3 * 8
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Record:
     loss: float
     diverged: bool
     seconds: float
-    finished: str  # the date and time, UTC
+    finished: str  # the date and time, UTC; empty where it is not known
     losses: bytes = field(repr=False)
     evaluations: bytes = field(default=b"", repr=False)
 
@@ -70,15 +72,26 @@ def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "bud
 
 
 def read_record(row: Sequence[Any]) -> Record | None:
-    """A record as it was written, or None where a bit of it changed since."""
-    size, seed, rate, loss, diverged, seconds, finished, losses, sha256, evaluations = row
-    try:
-        found = Record(
-            Cell(size, seed, rate), loss, bool(diverged), seconds, finished, bytes(losses), bytes(evaluations or b"")
-        )
-        return found if found.sha256 == sha256 and diverged in (0, 1) else None
-    except (TypeError, ValueError):
+    """A record as it was written, or None where a bit of it changed since, or where it is none of ours."""
+    *known, evaluations = row
+    size, seed, rate, loss, diverged, seconds, finished, losses, sha256 = known
+    if tuple(map(type, known)) != TYPES or diverged not in (0, 1) or len(losses) % 4:
         return None
+    if evaluations is None:  # a record from before runs were evaluated
+        evaluations = b""
+    if not isinstance(evaluations, bytes) or len(evaluations) % EVALUATION_BYTES:
+        return None
+    found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, losses, evaluations)
+    possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == (loss == math.inf)
+    possible = possible and 0 <= seconds < math.inf and _is_date(finished)
+    return found if possible and found.sha256 == sha256 else None
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return not text or (text.isascii() and datetime.fromisoformat(text) is not None)
+    except ValueError:
+        return False
 
 
 def _values(cell: Cell) -> tuple[int, int, float]:

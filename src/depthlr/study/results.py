@@ -22,6 +22,7 @@ from depthlr.training.cell import Cell
 
 Over = Literal["size", "depth"]
 COLUMNS = ("size", "depth", "seed", "rate", "loss", "diverged")
+NAMED = 5  # damaged cells that a note names
 TIMES = ("seconds", "finished")  # what differs between two runs of one study
 
 
@@ -44,6 +45,7 @@ class Results:
     records: tuple[Record, ...]
     depths: Mapping[int, int] | None = None
     environments: tuple[Environment, ...] = ()  # that ran it, in the order in which they came, if recorded
+    damaged: tuple[Cell, ...] = ()  # whose records cannot be trusted, and are not among `records`
 
     @cached_property
     def missing(self) -> tuple[Cell, ...]:
@@ -78,7 +80,17 @@ class Results:
         """What a fit leaves out, and why."""
         left_out = {(curve.size, curve.seed): _fault(curve) for curve in self.curves}
         notes = [f"size {size}, seed {seed}: {fault}" for (size, seed), fault in left_out.items() if fault]
-        return (*notes, *([] if self.complete else ["the sweep is not finished: run it again to go on"]))
+        return (*self.damage, *notes, *([] if self.complete else ["the sweep is not finished: run it again to go on"]))
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """One sentence that names the damaged cells, if there are any."""
+        if not self.damaged:
+            return ()
+        named = "; ".join(f"size {c.size!r}, seed {c.seed!r}, rate {c.rate!r}" for c in self.damaged[:NAMED])
+        more = f" and {len(self.damaged) - NAMED} more" if len(self.damaged) > NAMED else ""
+        count = f"{len(self.damaged)} damaged record{'' if len(self.damaged) == 1 else 's'}"
+        return (f"{count} left out ({named}{more}): run the sweep again to replace what is lost",)
 
     def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
         """The line through the optima inside the range, over the sizes or over effective depths.
@@ -148,7 +160,7 @@ class Results:
 def results_of(content: Content) -> Results:
     """Results from what a store holds; damaged records do not count."""
     records = tuple(content.records[cell] for cell in sorted(content.records))
-    return Results(content.study, records, content.depths, content.environments)
+    return Results(content.study, records, content.depths, content.environments, content.damaged)
 
 
 def read_results(path: Path | str) -> Results:

@@ -71,7 +71,8 @@ def sweep(
         records = dict(content.records)
         cells = _wanted(study, records)
         watch.begins(list(records.values()), content.damaged, _estimate(study, records, cells))
-        store.drop(content.damaged)
+        if content.damaged:
+            store.drop_damaged()
         if cells:
             store.ran_on(environment or this_environment())
         try:

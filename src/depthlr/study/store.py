@@ -3,17 +3,23 @@
 Every record is committed and synced at once. The journal is SQLite's plain rollback journal, not a write-ahead log: a
 study stays one file that can be copied whenever no sweep runs, and a killed process leaves at most a journal that the
 next opening rolls back.
+
+Opening a file checks it. Tables that are not exactly ours, a broken page and a fact whose digest does not match end in
+a sentence. A record whose digest does not match is one damaged cell. Cells are read from the table itself, never
+through its index, and the writer rebuilds an index that disagrees with its table.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +32,20 @@ from depthlr.study.record import COLUMNS, Record, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
-SCHEMA = 1
+SCHEMA = 2  # 1 had no digests of the facts; its files are read, and the first writer adds them
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NOT_OURS = "is not a study of depthlr, or lost its header: it was left as it is; name another .sqlite file"
 PATIENCE = 30.0  # seconds to wait for a reader or the writer to end its transaction
 TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
     "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, PRIMARY KEY (size, seed, rate))",
+)
+WITHOUT_EVALUATIONS = TABLES[1].replace("evaluations BLOB, ", "")  # as cells were kept before runs were evaluated
+DIGESTS = "sha256"  # the row of facts that holds the digests of the others, by name
+# What SQLite's integrity check says of single rows and indexes; all else it says is of broken pages.
+ROW_COMPLAINT = re.compile(
+    r"row \d+ |wrong # of entries in index|non-unique entry in index|\S+ value in|rowid not at end"
 )
 
 
@@ -47,26 +60,29 @@ class Content(Facts):
 class Store:
     """The one writer of a study's file; `open_store` makes it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, dropped: tuple[Cell, ...] = ()) -> None:
         self.path = path
         self._connection = connection
+        self._dropped = dropped  # damaged cells that were dropped when the file was opened
 
     def content(self) -> Content:
         with _sentences(self.path):
-            return _content(self.path, self._connection)
+            found = _content(self.path, self._connection)
+            return replace(found, damaged=(*self._dropped, *found.damaged))
 
     def ran_on(self, environment: Environment) -> None:
         """Keep what runs the cells to come, after those that ran the ones before; none of them twice."""
         with _sentences(self.path), _transaction(self._connection):
-            known = _fact(self._connection, "environments") or []
+            known = json.loads(fact_rows(self._connection).get("environments", "[]"))
             if vars(environment) not in known:
                 _keep(self._connection, "environments", [*known, vars(environment)])
+                _seal(self._connection)
 
-    def drop(self, damaged: Iterable[Cell]) -> None:
+    def drop_damaged(self) -> None:
         """Forget records that cannot be trusted: one whose size, seed or rate is damaged is never put again."""
         with _sentences(self.path), _transaction(self._connection):
-            rows = [(cell.size, cell.seed, cell.rate) for cell in damaged]
-            self._connection.executemany("DELETE FROM cells WHERE size IS ? AND seed IS ? AND rate IS ?", rows)
+            _rebuild(self._connection)
+        self._dropped = ()
 
     def put(self, record: Record) -> None:
         """Keep a finished cell, for good once this returns; a damaged record of it is replaced."""
@@ -96,16 +112,20 @@ def open_store(
             connection = stack.enter_context(_connection(place, "rwc"))
             # No pages: an empty file, as a killed first run may leave it. SQLite sees none in a tiny file either.
             new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
+            dropped: tuple[Cell, ...] = ()
             if not new:
                 _check_ours(place, connection)
+                indexed = check_pages(place, connection)
                 _check_same(place, connection, study, data_digest, depths)
             with _transaction(connection):
                 if new:
                     _create(connection)
                 elif "NULL" in cell_columns(connection):  # a file from before runs were evaluated
                     connection.execute("ALTER TABLE cells ADD COLUMN evaluations BLOB")
+                if not new and not indexed:
+                    dropped = _rebuild(connection)
                 _keep_facts(place, connection, study, data_digest, depths)
-        yield Store(place, connection)
+        yield Store(place, connection, dropped)
 
 
 def read_store(path: Path | str) -> Content:
@@ -115,6 +135,7 @@ def read_store(path: Path | str) -> Content:
         if not place.is_file():
             raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
     with _sentences(place), reading(place) as connection:
+        check_pages(place, connection)
         return _content(place, connection)
 
 
@@ -130,8 +151,26 @@ def reading(path: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connecti
 
 
 def fact_rows(connection: sqlite3.Connection) -> dict[str, str]:
-    """The facts as they are stored."""
-    return dict(connection.execute("SELECT name, value FROM facts").fetchall())
+    """The facts as they are stored, each of them held to its digest."""
+    rows = dict(connection.execute("SELECT name, value FROM facts NOT INDEXED").fetchall())
+    kept = rows.pop(DIGESTS, None)
+    if kept is None and _pragma(connection, "user_version") < SCHEMA:
+        return rows
+    digests = _digests(rows)
+    if kept != json.dumps(digests):
+        changed = [name for name in digests if digests[name] not in str(kept)] or [DIGESTS]
+        raise DepthlrError(f"{', '.join(changed)} changed since it was written")
+    return rows
+
+
+def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
+    """Refuse a file with a broken page; False if only rows or indexes disagree, which reading the tables survives."""
+    found = [str(line) for (line,) in connection.execute("PRAGMA integrity_check")]
+    for line in found:
+        if line != "ok" and not ROW_COMPLAINT.match(line):
+            says = " ".join(line.replace("*** in database main ***", "").split())
+            raise DepthlrError(_damaged(path, says))
+    return found == ["ok"]
 
 
 def cell_columns(connection: sqlite3.Connection) -> str:
@@ -145,6 +184,9 @@ def _connection(path: Path, mode: str, patience: float = PATIENCE) -> Iterator[s
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=patience)
     try:
         connection.isolation_level = None  # each statement is its own transaction unless one is begun
+        # A byte that is no UTF-8 must reach the record's digest, and spoil that record alone.
+        connection.text_factory = lambda text: text.decode(errors="backslashreplace")
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = EXTRA")
         yield connection
     finally:
@@ -168,15 +210,32 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {SCHEMA}")
     for table in TABLES:
         connection.execute(table)
+    _seal(connection)
+
+
+def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
+    """Write the cells' table anew from its sound records, and every index; what was dropped."""
+    rows = connection.execute(f"SELECT rowid, {', '.join(COLUMNS)} FROM cells NOT INDEXED").fetchall()
+    sound = {row: read_record(row[1:]) is not None for row in rows}
+    connection.execute("DROP TABLE cells")
+    connection.execute(TABLES[1])
+    marks = ", ".join("?" * (1 + len(COLUMNS)))
+    connection.executemany(
+        f"INSERT OR REPLACE INTO cells (rowid, {', '.join(COLUMNS)}) VALUES ({marks})", filter(sound.get, rows)
+    )
+    connection.execute("REINDEX")
+    return tuple(Cell(*row[1:4]) for row in rows if not sound[row])
 
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
     if _pragma(connection, "application_id") != APPLICATION:
-        raise DepthlrError(
-            f"{path} is not a study of depthlr: it was left as it is; name the .sqlite file of one, or a new one."
-        )
+        raise DepthlrError(f"{path} {NOT_OURS}.")
     if _pragma(connection, "user_version") > SCHEMA:
         raise DepthlrError(f"{path} was written by a newer depthlr: upgrade with pip install -U depthlr.")
+    # Nothing of a stranger's file is run: no view, no trigger, no table with expressions of its own.
+    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")} - {None}
+    if found not in (set(TABLES), {TABLES[0], WITHOUT_EVALUATIONS}):
+        raise DepthlrError(_damaged(path, "its tables are not those that depthlr makes"))
 
 
 def _check_same(
@@ -187,7 +246,7 @@ def _check_same(
     depths: Mapping[int, int] | None,
 ) -> None:
     """Refuse to mix new cells with those of another study, of other data, or of models that were changed since."""
-    swept = [size for (size,) in connection.execute("SELECT DISTINCT size FROM cells ORDER BY size")]
+    swept = [size for (size,) in connection.execute("SELECT DISTINCT size FROM cells NOT INDEXED ORDER BY size")]
     if not swept:  # as a first run that failed leaves it
         return
     stored = _facts(path, connection)
@@ -228,35 +287,55 @@ def _keep_facts(
         _keep(connection, "data", data_digest)
     if depths is not None:
         _keep(connection, "depths", {str(size): depth for size, depth in depths.items()})
+    _seal(connection)
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def _keep(connection: sqlite3.Connection, name: str, value: Any) -> None:
     connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
 
-def _fact(connection: sqlite3.Connection, name: str) -> Any:
-    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-    return None if row is None else json.loads(row[0])
+def _seal(connection: sqlite3.Connection) -> None:
+    """Keep the digest of every fact, so that none can change unnoticed."""
+    rows = dict(connection.execute("SELECT name, value FROM facts WHERE name != ?", (DIGESTS,)).fetchall())
+    _keep(connection, DIGESTS, _digests(rows))
+
+
+def _digests(rows: Mapping[str, str]) -> dict[str, str]:
+    return {str(name): hashlib.sha256(str(rows[name]).encode()).hexdigest() for name in sorted(rows, key=str)}
 
 
 def _facts(path: Path, connection: sqlite3.Connection) -> Facts:
     try:
         return read_facts(fact_rows(connection))
-    except ValueError as error:  # DepthlrError and JSON's are ValueErrors
-        raise DepthlrError(f"{path} holds no readable study ({error}): move it away and run the sweep anew.") from error
+    except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
+        raise DepthlrError(
+            f"{path} holds no readable study ({_printable(error)}), so its cells are lost: restore a copy of it, or "
+            "move it away and run the sweep anew."
+        ) from error
 
 
 def _content(path: Path, connection: sqlite3.Connection) -> Content:
     facts = _facts(path, connection)
     records: dict[Cell, Record] = {}
     damaged = []
-    for row in connection.execute(f"SELECT {cell_columns(connection)} FROM cells ORDER BY size, seed, rate"):
+    query = f"SELECT {cell_columns(connection)} FROM cells NOT INDEXED ORDER BY size, seed, rate"
+    for row in connection.execute(query):
         found = read_record(row)
         if found is None:
             damaged.append(Cell(*row[:3]))
         else:
             records[found.cell] = found
     return Content(**vars(facts), records=records, damaged=tuple(damaged))
+
+
+def _damaged(path: Path, how: str) -> str:
+    return f"{path} is damaged ({_printable(how)}): restore a copy of it, or move it away and run the sweep anew."
+
+
+def _printable(text: object) -> str:
+    """What SQLite and JSON say quotes the damaged bytes, which may be control characters of a terminal."""
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in str(text))
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
@@ -268,17 +347,22 @@ def _sentences(path: Path) -> Iterator[None]:
     """What can go wrong with a file, as a sentence; whatever was committed before is safe."""
     try:
         yield
+    except UnicodeDecodeError as error:  # Python fails on SQLite's own message, which quotes the damaged bytes
+        raise DepthlrError(_damaged(path, "its tables have names that are no text")) from error
     except (sqlite3.Error, OSError) as error:
         text = str(error)
         sqlite = text if isinstance(error, sqlite3.Error) else ""  # an OSError's has the path in it, and so any word
         if "not a database" in sqlite:
-            says = "is not a study of depthlr: it was left as it is; name the .sqlite file of one, or a new one"
+            says = NOT_OURS
         elif "malformed" in sqlite:
-            says = f"is damaged ({text}): restore a copy of it, or move it away and run the sweep anew"
+            raise DepthlrError(_damaged(path, text)) from error
+        elif getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
+            says = "was deleted or moved while a sweep wrote it: put it back, or run the same again to begin anew"
         elif "full" in sqlite or getattr(error, "errno", None) in NO_ROOM:
             says = "cannot grow, the disk is full: free some space and run the same again; finished cells are kept"
         elif "locked" in sqlite:
             says = "is held by another program: close it and run the same again; finished cells are kept"
         else:
-            says = f"cannot be written or read ({text}): check that its folder is there and that you may write to it"
+            says = f"cannot be written or read ({_printable(text)})"
+            says += ": check that its folder is there and that you may write to it"
         raise DepthlrError(f"{path} {says}.") from error

@@ -8,11 +8,13 @@ from typing import Any
 
 from depthlr.study.results import COLUMNS, TIMES, Results
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet would compute
+
 
 def to_csv(results: Results, *, times: bool = False) -> str:
     """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
     columns = COLUMNS + TIMES if times else COLUMNS
-    lines = [",".join(cell_text(row[column]) for column in columns) for row in results.rows(times=times)]
+    lines = [",".join(_field(row[column]) for column in columns) for row in results.rows(times=times)]
     return "\n".join([",".join(columns), *lines]) + "\n"
 
 
@@ -32,3 +34,11 @@ def cell_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _field(value: Any) -> str:
+    """Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula."""
+    if not isinstance(value, str):
+        return cell_text(value)
+    text = f"'{value}" if value.startswith(FORMULA) else value
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text

@@ -23,7 +23,7 @@ MUONS = ("all", "hidden")
 LOSS = "cross_entropy"
 MOMENTUM = 0.9
 WARMUP = 0.1
-MOST_STEPS = 10**9
+MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples is drawn before the first
 
 
 @dataclass(frozen=True)
