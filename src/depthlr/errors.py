@@ -1,5 +1,8 @@
 """The one error depthlr raises on purpose: a sentence that says what was wrong and what to do; others told in it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DepthlrError(ValueError):
     """Bad input; the message is one sentence for the user, and nothing was changed."""
@@ -10,3 +13,15 @@ def kind_and_message(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
     first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return f"{type(error).__name__}: {first.rstrip('.')}"
+
+
+@contextmanager
+def exits_told() -> Iterator[None]:
+    """Report a model, a loss or data of the user's own that calls sys.exit, which would end all without a word."""
+    try:
+        yield
+    except SystemExit as error:
+        raise DepthlrError(
+            f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)}): raise "
+            "an error there instead; what a sweep had finished is kept."
+        ) from error

@@ -14,11 +14,12 @@ from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, updat
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
-from depthlr.law import RULES
+from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
+from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
-from depthlr.transfer.missed import FARTHEST, LAW, MEASURED, ONE_DRAW, measured_within
+from depthlr.transfer.missed import measured_within
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 64, 5, seed=0)
 X, Y = BATCHES[0]
@@ -52,6 +53,15 @@ def test_rules_invert_and_compose(rule: str) -> None:
     half = transfer_rate(0.1, 6, 12, rule=rule).rate
     assert transfer_rate(half, 12, 24, rule=rule).rate == pytest.approx(there.rate)
     assert there.assumes == RULES[rule].assumes
+
+
+@pytest.mark.parametrize("rule", [n for n, r in RULES.items() if not r.counts_paths])
+@pytest.mark.parametrize("optimizer", OPTIMIZER_FAMILIES)
+def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
+    if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:
+        rule = "law"
+    alone = carried_over_depth(0.1, 6, 24, rule, OPTIMIZER_FAMILIES[optimizer])
+    assert transfer_rate(0.1, 6, 24, rule=rule, optimizer=optimizer) == alone
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", torch.optim.AdamW])

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from torch import nn
 
-from depthlr.cli.depth import Input, Json, Model
 from depthlr.cli.fit import fit_json
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds
+from depthlr.cli.options import BatchSize, Data, DataName, Input, Json, Model, OptimizerName, OwnInit, Seeds
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.picture import picture_form, write_picture
 from depthlr.cli.sizes import parse_sizes
-from depthlr.cli.task import Data, note_redrawn, task
+from depthlr.cli.task import note_redrawn, task
 from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
 from depthlr.present.style import set_title

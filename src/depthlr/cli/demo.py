@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.options import Data as DataName
 from depthlr.cli.output import print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
-from depthlr.cli.task import Data as DataName
 from depthlr.cli.task import task
 from depthlr.data.sources import load
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.depth import Json
 from depthlr.cli.optima import read_optima
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.study_file import is_study_file
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.study.results import read_results
 
 
 class Over(StrEnum):
@@ -59,6 +58,8 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
     if is_study_file(file):
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
+        from depthlr.study.results import read_results  # here, because it imports torch, which a table does not need
+
         results = read_results(file)
         if over is Over.depth and results.depths is None:
             raise DepthlrError(

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Annotated
 
-import typer
-
-from depthlr.cli.depth import Input, Json, Model
+from depthlr.cli.options import (
+    BatchSize,
+    Data,
+    DataName,
+    Input,
+    Json,
+    Model,
+    OptimizerName,
+    OwnInit,
+    Seeds,
+    check_seeds,
+)
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.task import Data, Task, note_redrawn, task
+from depthlr.cli.task import Task, note_redrawn, task
 from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
-from depthlr.errors import DepthlrError
-
-OptimizerName = Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")]
-DataName = Annotated[Data, typer.Option(help="random inputs, or the embedded digits")]
-BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch")]
-Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
-OwnInit = Annotated[
-    bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
-]
 
 
 def measure(
@@ -73,9 +72,3 @@ def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
     """Energies of a task's model under several initialisations."""
     check_seeds(seeds)
     return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)
-
-
-def check_seeds(seeds: int) -> None:
-    """Refuse to measure nothing."""
-    if seeds < 1:
-        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
 from depthlr.cli.given import given
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import data_folder

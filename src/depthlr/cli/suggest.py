@@ -6,11 +6,20 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.depth import Input, Json, Model
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, check_seeds
+from depthlr.cli.options import (
+    SEEDS,
+    BatchSize,
+    Data,
+    DataName,
+    Input,
+    Json,
+    Model,
+    OptimizerName,
+    OwnInit,
+    check_seeds,
+)
 from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import Data, note_redrawn, task
-from depthlr.energy.persistent import SEEDS
+from depthlr.cli.task import note_redrawn, task
 from depthlr.transfer.suggest import suggest_rate
 
 

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.study_file import is_study_file

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from depthlr.cli.options import Data
 from depthlr.cli.output import print_note
 from depthlr.data.batch import digits_batches
 from depthlr.data.digits import digit_set
@@ -26,13 +26,6 @@ from depthlr.training.task import mean_cross_entropy
 DIGIT = "1x8x8"
 MEMORY = 2**30  # bytes of random batches; beyond it initialisations share them
 Batches = list[tuple[Any, Tensor]]
-
-
-class Data(StrEnum):
-    """What a model is measured on."""
-
-    random = "random"  # standard normal inputs or random ids, with classes that can be told apart
-    digits = "digits"  # the embedded 8x8 digits
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,15 @@ from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.shares import Shares, shares
 from depthlr.energy.step import is_factory, optimizers_of
 from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import CarriedRate, carried_by
 from depthlr.law.domain import MOST_SEED, positive, whole
 from depthlr.law.domain import carried as finite_rate
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
-from depthlr.transfer.carried_rate import CarriedRate
 from depthlr.transfer.measured_change import measured_change
-from depthlr.transfer.missed import LAW, compared, measured_within
+from depthlr.transfer.missed import compared, measured_within
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
@@ -117,9 +117,7 @@ def transfer_rate(
     notes = _notes(here, there)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    carried = CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
-    # Where the law is outside its scope, or another rule carries, nobody has compared.
-    return carried.within(LAW.within(here.total, there.total)) if rule == "law" and not notes else carried
+    return carried_by(chosen, rate, new, here.total, there.total, notes)
 
 
 def family_of(optimizer: Any) -> Family:

@@ -22,9 +22,9 @@ from depthlr.energy.step import has_stepped, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.html import html_table
+from depthlr.law.missed import COVERAGE, NORMAL_QUANTILE
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
-from depthlr.transfer.missed import COVERAGE, NORMAL_QUANTILE
 from depthlr.transfer.recurrence import RecurrenceWatch
 
 FLOAT_DECADES = 300  # a float holds 308

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
-from depthlr.present.numbers import MINUS
+from depthlr.law.numbers import MINUS
 from depthlr.recipes.page.kept import Carried, Kept, Sweep
 from depthlr.recipes.page.words import NOT_YET, NOTHING, decades, exact, loss, rate, table
 from depthlr.recipes.running.carried import RULES
