@@ -75,7 +75,7 @@ class PersistentEnergy:
 def persistent_energy(
     model: nn.Module,
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
@@ -92,7 +92,7 @@ def persistent_energy(
     check_runnable(model)
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
-    _check_typical(optimizer, parameters)
+    _check_typical(optimizer, model)
     seed = whole(seed, "The seed", most=MOST_SEED)
     device = next(iter(parameters.values())).device
     *learnt, seen = checked_batches(batches, limit, seed)
@@ -110,7 +110,7 @@ def persistent_energy(
     changes = []
     for half, count in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
         mean = {name: total / count for name, total in half.items()}
-        direction = step_direction(optimizer, parameters, mean)
+        direction = step_direction(optimizer, model, mean)
         inputs, _ = split(seen, device)
         with same_conditions(model, seed + len(learnt)), moved(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout or 0])
@@ -131,9 +131,9 @@ def persistent_energy(
     return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(learnt))
 
 
-def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> None:
+def _check_typical(optimizer: Any, model: nn.Module) -> None:
     """Refuse a first step that is unlike all later ones."""
-    made = optimizers_of(optimizer, list(parameters.values()))
+    made = optimizers_of(optimizer, model)
     if any(isinstance(one, RAdam) and not has_stepped(one) for one in made):
         raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
 
@@ -149,7 +149,7 @@ def persistent_energy_over_seeds(
     build: Callable[[], nn.Module],
     seeds: Sequence[int],
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
@@ -170,7 +170,7 @@ def persistent_energy_over_seeds(
 def persistent_energies(
     models: Sequence[Iterator[nn.Module]],
     batches: Iterable[list[Any]],
-    loss_fn: LossFn,
+    loss_fn: LossFn | None,
     optimizer: Any,
     *,
     seed: int,

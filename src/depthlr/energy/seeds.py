@@ -67,7 +67,7 @@ def update_energy_over_seeds(
     build: Callable[[], nn.Module],
     seeds: Sequence[int],
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seed: int = 0,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import SGD
 
@@ -21,13 +20,13 @@ from depthlr.energy.persistent import SEEDS, persistent_energies
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.shares import Shares, shares
-from depthlr.energy.step import is_factory, optimizers_of
+from depthlr.energy.step import OWN_FACTORY, is_factory, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate, carried_by
 from depthlr.law.domain import MOST_SEED, positive, whole
 from depthlr.law.domain import carried as finite_rate
 from depthlr.law.pathsum import pathsum_transfer
-from depthlr.law.rules import RULES, Family, carry, rule_named
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
 from depthlr.transfer.measured_change import measured_change
@@ -71,10 +70,11 @@ def transfer_rate(
 ) -> CarriedRate:
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
 
-    With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`). Pass
-    functions that build them, and the mean over `seeds` initialisations counts, not one draw: as far as these scatter,
-    the law is leant on, and a note says so where that is much. Else the law carries the rate, and models, or what
-    functions build, are counted on the `example` or the first of `batches` (`units`: as in `effective_depth`).
+    With `batches`, `loss_fn` and an `optimizer` (as in `update_energy`, but not bound to one model) the models are
+    measured (`rule="measured"`). Pass functions that build them, and the mean over `seeds` initialisations counts, not
+    one draw: as far as these scatter, the law is leant on, and a note says so where that is much. Else the law carries
+    the rate, and models, or what functions build, are counted on the `example` or the first of `batches` (`units`: as
+    in `effective_depth`).
     `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that were measured before;
     the other rules are in `depthlr.law.RULES`.
     """
@@ -84,7 +84,7 @@ def transfer_rate(
     if rule in MEASURING:
         places = [_place(place, rule) for place in (source, target)]
         if any(not isinstance(place, Energies) for place in places):
-            _check_measuring(rule, batches, loss_fn, optimizer)
+            _check_measuring(rule, batches, optimizer)
     if rule == "measured":
         drawn = any(not isinstance(place, nn.Module) for place in places)
         names = range(seed, seed + (whole(seeds, "The number of seeds", least=1) if drawn else 1))
@@ -101,7 +101,7 @@ def transfer_rate(
     batch = batches_of(batches, 1, 1, seed)[0] if example is None and batches is not None else None
     here, there = (_depth(place, example, batch, units) for place in (source, target))
     alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
-    kind: Family = "sgd" if alike else family or family_of(optimizer)
+    kind: Family = "sgd" if alike else family or family_of(optimizer, (source, target))
     if chosen.counts_paths:
         if kind != "sgd":
             raise DepthlrError(f"The rule {rule!r} is about SGD: its authors prescribe nothing for other optimizers.")
@@ -120,9 +120,17 @@ def transfer_rate(
     return carried_by(chosen, rate, new, here.total, there.total, notes)
 
 
-def family_of(optimizer: Any) -> Family:
-    """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not."""
-    optimizers = optimizers_of(optimizer, [nn.Parameter(torch.zeros(2, 2))])
+def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
+    """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not.
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        places: A factory is called with the first model among these, else with a small stand-in.
+    """
+    if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
+        return OPTIMIZER_FAMILIES[optimizer]
+    model = next((place for place in places if isinstance(place, nn.Module)), nn.Linear(2, 2))
+    optimizers = optimizers_of(optimizer, model)
     if all(isinstance(one, SGD) for one in optimizers):
         return "sgd"
     if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
@@ -179,13 +187,11 @@ def _place(place: Place, rule: str) -> nn.Module | Build | Energies:
     raise DepthlrError(f"The rule {rule!r} measures and needs two models, not {type(place).__name__}s.")
 
 
-def _check_measuring(rule: str, batches: Any, loss_fn: LossFn | None, optimizer: Any) -> None:
-    if batches is None or loss_fn is None:
-        raise DepthlrError(f"The rule {rule!r} needs batches= and loss_fn= for the step it measures.")
+def _check_measuring(rule: str, batches: Any, optimizer: Any) -> None:
+    if batches is None:
+        raise DepthlrError(f"The rule {rule!r} needs batches= for the step it measures.")
     if not is_factory(optimizer):
-        raise DepthlrError(
-            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
-        )
+        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
 def _measured(

@@ -60,7 +60,7 @@ def check_transfer(
     build: Callable[[int], nn.Module],
     sizes: Sequence[int],
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seeds: int = 3,

@@ -98,7 +98,7 @@ class SuggestedRate:
 def suggest_rate(
     model: nn.Module | Build,
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     schedule: str = "constant",
@@ -141,10 +141,10 @@ class _Measured:
     recurrent: bool
 
 
-def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: Any, seed: int) -> _Measured:
+def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, optimizer: Any, seed: int) -> _Measured:
     model = unwrap(model)
     check_runnable(model)
-    optimizers = optimizers_of(optimizer, list(model.parameters()))
+    optimizers = optimizers_of(optimizer, model)
     if any(map(has_stepped, optimizers)):
         raise DepthlrError("the optimizer has taken steps already, and a suggestion is for the first: pass a new one.")
     if any(group.get("maximize") for one in optimizers for group in one.param_groups):
