@@ -5,11 +5,14 @@ from __future__ import annotations
 from statistics import median
 
 from depthlr.cli.options import (
+    LOSS,
+    RANDOM,
     BatchSize,
-    Data,
     DataName,
+    Folder,
     Input,
     Json,
+    LossName,
     Model,
     OptimizerName,
     OwnInit,
@@ -17,14 +20,16 @@ from depthlr.cli.options import (
     check_seeds,
 )
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.task import Task, note_redrawn, task
+from depthlr.cli.task import Task, measured_on, note_redrawn, task
 from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
 
 
 def measure(
     model: Model,
     optimizer: OptimizerName = "sgd",
-    data: DataName = Data.random,
+    data: DataName = RANDOM,
+    loss: LossName = LOSS,
+    folder: Folder = None,
     batch: BatchSize = 64,
     seeds: Seeds = 3,
     input: Input = None,
@@ -32,7 +37,7 @@ def measure(
     json: Json = False,
 ) -> None:
     """Measure the update energy of one optimizer step at every unit."""
-    given = task(model, data, batch, input=input, own_init=own_init)
+    given = task(model, measured_on(data, batch, loss, folder=folder, input=input), own_init=own_init)
     found = measured_task(given, seeds, optimizer)
     note_redrawn(given)
     units = [u.unit for u in found.units]
@@ -43,7 +48,8 @@ def measure(
             {
                 "model": model,
                 "optimizer": optimizer,
-                "data": str(data),
+                "data": data,
+                "loss": loss,
                 "batch": batch,
                 "seeds": seeds,
                 "rate": found.rate,

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from depthlr.errors import DepthlrError
-
-
-class Data(StrEnum):
-    """What a model is measured on."""
-
-    random = "random"  # standard normal inputs or random ids, with classes that can be told apart
-    digits = "digits"  # the embedded 8x8 digits
-
 
 Model = Annotated[
     str, typer.Argument(help="cnn?layers=8, timm/resnet50, hf/gpt2?n_layer=12 or package.module:callable")
@@ -23,12 +14,19 @@ Model = Annotated[
 Input = Annotated[str | None, typer.Option(help="3x32x32, or ids:128:50257; the batch is added")]
 Json = Annotated[bool, typer.Option("--json", help="write JSON")]
 OptimizerName = Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")]
-DataName = Annotated[Data, typer.Option(help="random inputs, or the embedded digits")]
-BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch")]
+DataName = Annotated[
+    str,
+    typer.Option(help="random inputs, a data set as depthlr data names it, or your own as package.module:callable"),
+]
+LossName = Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")]
+Folder = Annotated[str | None, typer.Option(help="where the data set lies")]
+BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch of one optimizer step")]
 Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
 OwnInit = Annotated[
     bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
 ]
+RANDOM = "random"  # standard normal inputs or random ids, with classes that can be told apart
+LOSS = "cross_entropy"
 SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch
 
 

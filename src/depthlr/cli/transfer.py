@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import typer
 
 from depthlr.cli.given import given
 from depthlr.cli.options import (
+    LOSS,
+    RANDOM,
     SEEDS,
     BatchSize,
-    Data,
     DataName,
+    Folder,
     Input,
     Json,
+    LossName,
     OptimizerName,
     OwnInit,
     Seeds,
@@ -27,7 +29,7 @@ from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
 MEASURING = ("measured", "am-mup")  # the rules that look at models
-OF_MEASURING = ("data", "batch", "seeds", "own_init")
+OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 
 def transfer(
@@ -37,7 +39,9 @@ def transfer(
     target: Annotated[str, typer.Option("--to", help="a model, or an effective depth")],
     rule: Annotated[str, typer.Option(help=", ".join((*MEASURING, *RULES)))] = "law",
     optimizer: OptimizerName = "sgd",
-    data: DataName = Data.random,
+    data: DataName = RANDOM,
+    loss: LossName = LOSS,
+    folder: Folder = None,
     batch: BatchSize = 64,
     seeds: Seeds = SEEDS,
     input: Input = None,
@@ -51,12 +55,11 @@ def transfer(
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the notes are printed below
-        if rule in MEASURING:
-            carried = _measured(rule, rate, source, target, optimizer, data, batch, seeds, input, own_init)
-        else:
-            carried = _by_rule(rule, rate, source, target, optimizer, input)
+    if rule in MEASURING:
+        on = {"data": data, "loss": loss, "folder": folder, "batch": batch, "input": input}
+        carried = _measured(rule, rate, (source, target), on, optimizer, seeds, own_init)
+    else:
+        carried = _by_rule(rule, rate, source, target, optimizer, input)
     if json:
         print_json(vars(carried))
         return
@@ -97,28 +100,26 @@ def _number(text: str) -> float | None:
 def _measured(
     rule: str,
     rate: float,
-    source: str,
-    target: str,
+    models: tuple[str, str],
+    on: dict[str, Any],
     optimizer: str,
-    data: Data,
-    batch: int,
     seeds: int,
-    input: str | None,
     own_init: bool,
 ) -> CarriedRate:
     from depthlr.cli.measure import measured_task
-    from depthlr.cli.task import note_redrawn, task
+    from depthlr.cli.task import measured_on, note_redrawn, task
     from depthlr.transfer.carry import transfer_rate
 
-    for text in (source, target):
+    for text in models:
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
     check_seeds(seeds)
-    options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": seeds}
-    here, there = (task(text, data, batch, **options) for text in (source, target))
-    note_redrawn(here, there)
+    given = measured_on(**on)
+    here, there = (task(text, given, own_init=own_init, draws=seeds) for text in models)
     if rule == "am-mup":
-        return transfer_rate(rate, *(measured_task(given, seeds, optimizer) for given in (here, there)), rule=rule)
-    return transfer_rate(
-        rate, here.build, there.build, batches=here.batches, loss_fn=here.loss_fn, optimizer=optimizer, seeds=seeds
-    )
+        carried = transfer_rate(rate, *(measured_task(one, seeds, optimizer) for one in (here, there)), rule=rule)
+    else:
+        step: dict[str, Any] = {"batches": here.batches, "loss_fn": here.loss_fn, "optimizer": optimizer}
+        carried = transfer_rate(rate, here.build, there.build, **step, seeds=seeds)
+    note_redrawn(here, there)
+    return carried
