@@ -30,7 +30,10 @@ def fit(
         ),
     ],
     spacing: Annotated[float | None, typer.Option(help="step of the rate grid in decades")] = None,
-    at: Annotated[list[float] | None, typer.Option(help="also print the fitted rate at this depth (repeat)")] = None,
+    at: Annotated[
+        list[float] | None,
+        typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
+    ] = None,
     over: Annotated[Over, typer.Option(help="of a sweep: over effective depth, or over what it varies")] = Over.depth,
     json: Json = False,
 ) -> None:
@@ -50,7 +53,7 @@ def fit(
     print(found)
     print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in wanted.items():
-        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)}")
+        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
 
 
 def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
@@ -72,6 +75,19 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
     return fit_power_law(depths, rates, spacing=spacing), ()
 
 
+def _interval_text(found: Fit, depth: float) -> str:
+    """What the line's rate at a depth lies within."""
+    interval = _interval(found, depth)
+    if interval is None:
+        return "no interval: add seeds or depths"
+    return f"{found.level * 100:g}% {' to '.join(map(rate_text, interval))}"
+
+
+def _interval(found: Fit, depth: float) -> tuple[float, float] | None:
+    band = found.band([depth])
+    return None if band is None else (float(band[0][0]), float(band[1][0]))
+
+
 def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
     """A fit as JSON has it, with the rates at the depths that were asked for."""
     return {
@@ -83,6 +99,7 @@ def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
         "r2": found.r2,
         "points": [vars(p) for p in found.points],
         "rates": {depth_text(depth): rate for depth, rate in wanted.items()},
+        "rate_intervals": {depth_text(depth): _interval(found, depth) for depth in wanted},
     }
 
 

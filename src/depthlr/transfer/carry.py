@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
@@ -76,7 +75,7 @@ def transfer_rate(
     the rate, and models, or what functions build, are counted on the `example` or the first of `batches` (`units`: as
     in `effective_depth`).
     `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that were measured before;
-    the other rules are in `depthlr.law.RULES`.
+    the other rules are in `depthlr.law.RULES`. What speaks against the rate is in `notes`, which printing it shows.
     """
     rate = positive(rate, "The rate")
     seed = whole(seed, "The seed", most=MOST_SEED)
@@ -89,10 +88,7 @@ def transfer_rate(
         drawn = any(not isinstance(place, nn.Module) for place in places)
         names = range(seed, seed + (whole(seeds, "The number of seeds", least=1) if drawn else 1))
         given = shares(batches, len(names), None, seed)
-        carried = _measured(rate, places, given, loss_fn, optimizer, names, units)
-        for note in carried.notes:
-            warnings.warn(note, stacklevel=2)
-        return carried
+        return _measured(rate, places, given, loss_fn, optimizer, names, units)
     if rule == "am-mup":
         return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed, units)
     if rule not in RULES:
@@ -114,10 +110,7 @@ def transfer_rate(
             d.residual if chosen.over_updates and here.residual and there.residual else d.total for d in (here, there)
         ]
         new = carry(chosen, rate, depths[0], depths[1], kind)
-    notes = _notes(here, there)
-    for note in notes:
-        warnings.warn(note, stacklevel=2)
-    return carried_by(chosen, rate, new, here.total, there.total, notes)
+    return carried_by(chosen, rate, new, here.total, there.total, _notes(here, there))
 
 
 def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
