@@ -28,7 +28,7 @@ from depthlr.cli.options import (
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.picture import picture_form, write_picture
 from depthlr.cli.sizes import parse_sizes
-from depthlr.cli.task import measured_on, note_redrawn, task
+from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
 from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
 from depthlr.present.style import set_title
@@ -69,7 +69,8 @@ def check(
     def build(size: int) -> nn.Module:
         return tasks[size].build()
 
-    found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
+    with progress_bar():
+        found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
     note_redrawn(first)
     if json:
         given = {"model": model, "vary": vary, "optimizer": optimizer, "data": data, "loss": loss}

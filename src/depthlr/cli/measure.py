@@ -20,7 +20,7 @@ from depthlr.cli.options import (
     check_seeds,
 )
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.task import Task, measured_on, note_redrawn, task
+from depthlr.cli.task import Task, measured_on, note_redrawn, progress_bar, task
 from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
 
 
@@ -77,4 +77,5 @@ def measure(
 def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
     """Energies of a task's model under several initialisations."""
     check_seeds(seeds)
-    return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)
+    with progress_bar():
+        return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)

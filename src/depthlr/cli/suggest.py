@@ -22,7 +22,7 @@ from depthlr.cli.options import (
     check_seeds,
 )
 from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import measured_on, note_redrawn, task
+from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
 from depthlr.transfer.suggest import suggest_rate
 
 
@@ -43,7 +43,8 @@ def suggest(
     check_seeds(seeds)
     on = measured_on(data, batch, loss, folder=folder, input=input)
     given = task(model, on, own_init=own_init, draws=seeds)
-    found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
+    with progress_bar():
+        found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
     note_redrawn(given)
     if json:
         print_json(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
 from depthlr.cli.options import LOSS, RANDOM
 from depthlr.cli.output import print_note
+from depthlr.cli.plain_console import PlainConsole
 from depthlr.data.examples import Examples
 from depthlr.data.order import batch_order
 from depthlr.data.random_batches import random_batches
 from depthlr.data.sources import load
 from depthlr.energy.batch import LossFn
+from depthlr.energy.progress import Tell, shown_by
 from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.init.plan import apply_plan, init_plan
@@ -77,6 +81,29 @@ def _loss_named(name: str) -> LossFn:
         raise DepthlrError(f"--loss {name}: write {LOSS}, or your own as package.module:function.")
     found: LossFn = python_callable(name)
     return found
+
+
+@contextmanager
+def progress_bar() -> Iterator[None]:
+    """Show what is measured inside, and the time left, on stderr where that is a terminal."""
+    console = PlainConsole(stderr=True)
+    text, count = TextColumn("{task.description}"), MofNCompleteColumn()
+
+    @contextmanager
+    def bar() -> Iterator[Tell]:
+        with Progress(
+            *(text, BarColumn(), count, "batches,", TimeRemainingColumn(), "left"),
+            console=console,
+            transient=True,
+            redirect_stdout=False,  # what the user's own code prints stays where it is sent
+            redirect_stderr=False,
+            disable=not console.is_terminal,
+        ) as shown:
+            row = shown.add_task("", total=None)
+            yield lambda what, done, total: shown.update(row, description=what, completed=done, total=total)
+
+    with shown_by(bar):
+        yield
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _measured(
     own_init: bool,
 ) -> CarriedRate:
     from depthlr.cli.measure import measured_task
-    from depthlr.cli.task import measured_on, note_redrawn, task
+    from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
     from depthlr.transfer.carry import transfer_rate
 
     for text in models:
@@ -120,6 +120,7 @@ def _measured(
         carried = transfer_rate(rate, *(measured_task(one, seeds, optimizer) for one in (here, there)), rule=rule)
     else:
         step: dict[str, Any] = {"batches": here.batches, "loss_fn": here.loss_fn, "optimizer": optimizer}
-        carried = transfer_rate(rate, here.build, there.build, **step, seeds=seeds)
+        with progress_bar():
+            carried = transfer_rate(rate, here.build, there.build, **step, seeds=seeds)
     note_redrawn(here, there)
     return carried

@@ -25,6 +25,7 @@ from depthlr.energy.gradient import (
     same_conditions,
     which_readout,
 )
+from depthlr.energy.progress import measured_batch, measuring
 from depthlr.energy.step import step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
@@ -76,19 +77,22 @@ def update_energy(
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
+    given = batches_of(batches, limit, LIMIT, seed)
     measured = []
-    for batch in batches_of(batches, limit, LIMIT, seed):
-        arguments, target = split(batch, device)
-        with same_conditions(model, seed, loss_fn):
-            graph, gradients, loss = _backward(
-                model, parameters, arguments, target, loss_fn, recurrent=units is not None
-            )
-        depth = depth_of(graph, units)  # while a GPU still works on the gradient
-        check_moves(largest_entry(loss, gradients))
-        direction = step_direction(optimizer, model, gradients)
-        arguments, _ = split(batch if probe is None else checked(probe), device)
-        with same_conditions(model, seed):
-            measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
+    with measuring(len(given)):
+        for batch in given:
+            arguments, target = split(batch, device)
+            with same_conditions(model, seed, loss_fn):
+                graph, gradients, loss = _backward(
+                    model, parameters, arguments, target, loss_fn, recurrent=units is not None
+                )
+            depth = depth_of(graph, units)  # while a GPU still works on the gradient
+            check_moves(largest_entry(loss, gradients))
+            direction = step_direction(optimizer, model, gradients)
+            arguments, _ = split(batch if probe is None else checked(probe), device)
+            with same_conditions(model, seed):
+                measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
+            measured_batch()
     return _average(measured)
 
 

@@ -16,6 +16,7 @@ from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_an
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import SEEDS, persistent_energies
+from depthlr.energy.progress import measuring
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.shares import Shares, shares
@@ -199,8 +200,13 @@ def _measured(
     drawn: list[DrawnRate] = []
     depths: list[Depth] = []
     notes = []
-    models = [iter([place]) if isinstance(place, nn.Module) else draws(place, names) for place in places]
-    energies = persistent_energies(models, batches.each, loss_fn, optimizer, seed=names[0])
+    models = {
+        name: iter([place]) if isinstance(place, nn.Module) else draws(place, names)
+        for name, place in zip(("source", "target"), places, strict=True)
+    }
+    initializations = sum(1 if isinstance(place, nn.Module) else len(names) for place in places)
+    with measuring(initializations * batches.size):
+        energies = persistent_energies(models, batches, loss_fn, optimizer, seed=names[0])
     for place, measured in zip(places, energies, strict=True):
         found = rate_over_draws(measured)
         if isinstance(place, nn.Module):
@@ -244,13 +250,14 @@ def _am_mup(
     seed: int,
     units: Units,
 ) -> CarriedRate:
-    given = None if batches is None else batches_of(batches, None, LIMIT, seed)  # once, for both models
-    here, there = (
-        place
-        if isinstance(place, Energies)
-        else update_energy(place, given, loss_fn, optimizer, seed=seed, units=units)
-        for place in places
-    )
+    given = [] if batches is None else batches_of(batches, None, LIMIT, seed)  # once, for both models
+    with measuring(len(given) * sum(not isinstance(place, Energies) for place in places)):
+        here, there = (
+            place
+            if isinstance(place, Energies)
+            else update_energy(place, given, loss_fn, optimizer, seed=seed, units=units)
+            for place in places
+        )
     if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
         raise DepthlrError(
             "the step moves no unit before the head in one of the models: initialise them as depthlr does (init_)."

@@ -16,6 +16,7 @@ from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
 from depthlr.energy.draws import ALIKE, EVALUATED, Build, check_draws, draws, draws_anew
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import SEEDS, PersistentEnergy, persistent_energy
+from depthlr.energy.progress import measuring
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of
@@ -122,11 +123,13 @@ def suggest_rate(
     count = whole(seeds, "The number of seeds", least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
-    given = shares(batches, count, limit, seed).each
+    given = shares(batches, count, limit, seed)
     found: list[_Measured] = []
-    for one in draws(model, names):
-        measured = _measured(one, next(given), loss_fn, optimizer, seed)
-        found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
+    with measuring(count * given.size):
+        for place, one in enumerate(draws(model, names), 1):
+            with measuring(0, f"initialization {place} of {count}"):
+                measured = _measured(one, next(given.each), loss_fn, optimizer, seed)
+            found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
     return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
 
 
