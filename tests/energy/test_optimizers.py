@@ -90,6 +90,7 @@ def test_every_measurement_takes_such_a_factory() -> None:
     assert transfer_rate(1e-3, net(2), net(4), **options).rate > 0
     assert transfer_rate(1e-3, net(2), net(4), rule="am-mup", **options).rate > 0
     assert transfer_rate(1e-3, net(2), net(4), BATCHES[0][0], rule="depth-mup", optimizer=by_name).factor < 1
+    assert transfer_rate(1e-3, net, lambda: net(4), BATCHES[0][0], rule="depth-mup", optimizer=by_name).factor < 1
     assert len(check_transfer(Net, [1, 2], seeds=1, **options).sizes) == 2
 
 

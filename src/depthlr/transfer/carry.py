@@ -119,18 +119,27 @@ def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
 
     Args:
         optimizer: What `optimizers_of` takes.
-        places: A factory is called with the first model among these, else with a small stand-in.
+        places: A factory is called with the first model among these, or what a function among them builds.
     """
     if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
         return OPTIMIZER_FAMILIES[optimizer]
-    model = next((place for place in places if isinstance(place, nn.Module)), nn.Linear(2, 2))
-    optimizers = optimizers_of(optimizer, model)
+    optimizers = optimizers_of(optimizer, _model_among(places))
     if all(isinstance(one, SGD) for one in optimizers):
         return "sgd"
     if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
         return "adam"
     names = ", ".join(type(one).__name__ for one in optimizers)
     raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
+
+
+def _model_among(places: Sequence[Any]) -> nn.Module:
+    for place in places:
+        if isinstance(place, nn.Module):
+            return place
+        if callable(place):
+            with random_states_kept():
+                return built(place)
+    return nn.Linear(2, 2)  # of depths alone nothing more is known, and most factories take any model
 
 
 def _depth(place: Place, example: Any, batch: Any, units: Units) -> Depth:
