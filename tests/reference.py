@@ -72,7 +72,7 @@ def dense_energies(
 ) -> list[float]:
     """Mean square of (dense Jacobian of each state) times (the difference a real optimizer step makes) / rate."""
     moved = copy.deepcopy(model)
-    made = optimizer(list(moved.parameters()))
+    made = optimizer(moved)
     optimizers = made if isinstance(made, list) else [made]
     torch.manual_seed(seed)
     loss_fn(moved(x), y).backward()
@@ -120,7 +120,7 @@ def dense_persistent_energy(
     places = list(enumerate(learnt))
     for half in (places[::2], places[1::2]):
         moved = copy.deepcopy(model)
-        made = optimizer(list(moved.parameters()))
+        made = optimizer(moved)
         optimizers = made if isinstance(made, list) else [made]
         for place, (inputs, target) in half:
             torch.manual_seed(seed + place)

@@ -5,9 +5,13 @@ import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
+import pytest
 from setuptools import find_packages
+
+import depthlr
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "depthlr"
@@ -103,5 +107,51 @@ def test_the_wheel_holds_the_product_alone() -> None:
 
 def test_importing_needs_torch_and_numpy_alone() -> None:
     heavy = ["scipy", "typer", "rich", "matplotlib", "timm", "transformers", "ray", "pandas", "PIL"]
-    code = f"import depthlr, sys; print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    assert imported_by("from depthlr import *", heavy) == []
+
+
+def imported_by(code: str, modules: list[str]) -> list[str]:
+    """Which of these modules a new process has imported after running the code."""
+    program = f"import sys\n{code}\nprint([m for m in {modules} if m in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    found: list[str] = ast.literal_eval(done.stderr.splitlines()[-1])
+    return found
+
+
+def test_importing_the_package_imports_no_torch() -> None:
+    assert imported_by("import depthlr; depthlr.law.RULES, depthlr.Fit, depthlr.DepthlrError", ["torch"]) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--help",
+        "--version",
+        "transfer --rate 1e-3 --from 10 --to 20",
+        "transfer --rate 1e-3 --from 10 --to 20 --rule depth-mup --optimizer adam --json",
+        "transfer --help",
+        "fit optima.csv --at 32",
+        "fit --help",
+    ],
+)
+def test_help_and_arithmetic_start_without_torch(arguments, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("optima.csv").write_text("depth,rate\n4,0.1\n8,0.05\n16,0.02\n")
+    code = f"""
+from depthlr.cli import main
+sys.argv = ["depthlr", *{arguments.split()}]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code"""
+    assert imported_by(code, ["torch"]) == []
+
+
+def test_every_public_name_and_layer_can_be_had_from_the_package() -> None:
+    for name in depthlr.__all__:
+        home = import_module(f"depthlr.{depthlr._HOME[name]}")
+        assert getattr(depthlr, name) is getattr(home, name)
+    assert set(depthlr._HOME) == set(depthlr.__all__) <= set(dir(depthlr))
+    assert depthlr.law is import_module("depthlr.law")
+    with pytest.raises(AttributeError, match="no attribute 'typo'"):
+        depthlr.typo  # noqa: B018

@@ -10,16 +10,15 @@ from typing import Annotated, Literal
 import typer
 
 from depthlr import check
-from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
 from depthlr.cli.given import given
 from depthlr.cli.literal_help import LiteralHelp
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import data_folder
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, exits_told
 from depthlr.law.fit import Fit
-from depthlr.study.exits import exits_told
 from depthlr.training.training import PRECISIONS
 from experiments.paper import RECIPES
 from experiments.paper.energy_setting import EnergySetting

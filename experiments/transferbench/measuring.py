@@ -116,7 +116,7 @@ def range_tests(models: Models) -> Rows:
     def tested(name: str, seed: int, steps: int) -> dict[str, Any]:
         model = models.fresh(seed)
         start = now(model)
-        optimizers = models.optimizers(list(model.parameters()))
+        optimizers = models.optimizers(model)
         rate = RANGE_TESTS[name](model, optimizers, models.batches(seed, steps), models.loss_fn)
         return {"seed": seed, "test": name, "rate": rate, "seconds": now(model) - start}
 

@@ -40,6 +40,6 @@ class Models:
         for indices in batch_order(count, self._trained.training.batch, steps, seed):
             yield examples.batch(indices.to(chosen_device()))
 
-    def optimizers(self, parameters: list[nn.Parameter]) -> list[Optimizer]:
+    def optimizers(self, model: nn.Module) -> list[Optimizer]:
         """Those of a cell, at a rate that is set or divided out later."""
-        return make_optimizers(self._trained.training, nn.ParameterList(parameters), 1e-3)
+        return make_optimizers(self._trained.training, model, 1e-3)

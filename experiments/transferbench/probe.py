@@ -41,7 +41,7 @@ class Probe:
         """The optimizer's real next step (an object, a list or a factory), learnt from this batch and seen on it."""
         start = now(self.model)
         loss, gradients = self._gradients(batch)
-        direction = step_direction(optimizer, dict(self.model.named_parameters()), gradients)
+        direction = step_direction(optimizer, self.model, gradients)
         changes, readout, gauss_newton = self._changes(batch[0], direction)
         slope = _product(gradients, direction)
         middle = now(self.model)

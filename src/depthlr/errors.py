@@ -1,6 +1,7 @@
 """The one error depthlr raises on purpose: a sentence that says what was wrong and what to do; others told in it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -19,3 +20,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)`, or nothing when no known word is near."""
     near = get_close_matches(word, list(known), n=1)
     return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+@contextmanager
+def exits_told() -> Iterator[None]:
+    """Report a model, a loss or data of the user's own that calls sys.exit, which would end all without a word."""
+    try:
+        yield
+    except SystemExit as error:
+        raise DepthlrError(
+            f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)}): raise "
+            "an error there instead; what a sweep had finished is kept."
+        ) from error

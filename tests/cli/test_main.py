@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,14 @@ import typer.rich_utils
 from typer.main import get_command
 
 import depthlr
-from depthlr.cli import main
-from depthlr.cli.app import app
+from depthlr.cli import main, options, transfer
+from depthlr.cli.app import VERBS, app
+from depthlr.energy import OPTIMIZERS, persistent
+from depthlr.law import OPTIMIZER_FAMILIES
 from depthlr.study import Data, Search, Training, sweep
+from depthlr.transfer import carry
 from experiments.paper.app import app as paper
 from experiments.speed.landscape import LandscapeRunner, landscape, study
-
-COMMANDS = get_command(app).commands | {"reproduce": get_command(paper)}  # which passes its options on
 
 
 @pytest.fixture
@@ -45,12 +47,12 @@ def test_the_version_is_the_packages_own(run, capsys):
     assert project["project"]["version"] == depthlr.__version__
 
 
-@pytest.mark.parametrize("verb", sorted(COMMANDS))
+@pytest.mark.parametrize("verb", sorted(VERBS))
 def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkeypatch, verb):
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 1000)  # no line is broken
     assert run(verb, "--help") == 0
     shown = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
-    command = COMMANDS[verb]
+    command = get_command(paper) if verb == "reproduce" else get_command(app).commands[verb].loaded()
     assert command.params
     for parameter in command.params:
         written = (getattr(parameter, "help", None) or "").replace("\\[", "[")
@@ -59,6 +61,17 @@ def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkey
             assert f"[default: ({parameter.show_default})]" in shown
         elif parameter.default not in (None, False, ()):
             assert f"[default: {parameter.default}]" in shown
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_line_of_a_verb_in_the_help_is_its_own(verb):
+    assert VERBS[verb] == getattr(import_module(f"depthlr.cli.{verb}"), verb).__doc__
+
+
+def test_what_the_verbs_know_without_torch_is_what_the_layers_below_say():
+    assert options.SEEDS == persistent.SEEDS
+    assert tuple(carry.MEASURING) == transfer.MEASURING
+    assert list(OPTIMIZER_FAMILIES) == list(OPTIMIZERS)
 
 
 def test_the_defaults_in_the_help_of_a_sweep_are_the_studys(run, capsys, monkeypatch):
@@ -146,7 +159,7 @@ CLOSED = """
 import os, sys
 os.close(1)
 sys.stdout, sys.argv = None, ["depthlr", "--version"]
-from depthlr.cli import main
+from depthlr.cli import main, options, transfer
 try:
     main()
 except SystemExit:

@@ -8,9 +8,8 @@ import pytest
 import typer
 
 from depthlr.cli.sweep import sweep
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, exits_told
 from depthlr.study import read_store
-from depthlr.study.exits import exits_told
 
 OWN = """
 import torch

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from depthlr.cli import main
+from depthlr.law import fit_power_law
+from depthlr.law.numbers import rate_text
 from depthlr.study import Record, Results, Study
 from depthlr.training.cell import Cell
 
@@ -194,6 +196,22 @@ def test_fit_reads_a_table_of_optima(run, tmp_path) -> None:
     near = ("1000001", "1000002", "4.5")
     _, out, _ = run("fit", str(table), "--json", *(word for depth in near for word in ("--at", depth)))
     assert tuple(json.loads(out)["rates"]) == near
+
+
+def test_fit_says_what_its_rate_at_a_depth_lies_within(run, tmp_path) -> None:
+    table = tmp_path / "optima.csv"
+    depths, rates = [4, 4, 8, 8, 16, 16], [0.1, 0.12, 0.045, 0.05, 0.02, 0.016]
+    table.write_text("depth,rate\n" + "".join(f"{d},{r}\n" for d, r in zip(depths, rates, strict=True)))
+    line = fit_power_law(depths, rates)
+    low, high = (float(end[0]) for end in line.band([32]))
+    _, out, _ = run("fit", str(table), "--at", "32")
+    assert f"rate at depth 32: {rate_text(line.predict(32))} (95% {rate_text(low)} to {rate_text(high)})" in out
+    found = json.loads(run("fit", str(table), "--at", "32", "--json")[1])
+    assert found["rate_intervals"] == {"32": pytest.approx([low, high])}
+    assert low < found["rates"]["32"] < high
+    table.write_text("depth,rate\n4,0.1\n8,0.05\n")
+    assert "rate at depth 16: 2.50e-2 (no interval: add seeds or depths)" in run("fit", str(table), "--at", "16")[1]
+    assert json.loads(run("fit", str(table), "--at", "16", "--json")[1])["rate_intervals"] == {"16": None}
 
 
 def test_data_describes_the_digits(run) -> None:

@@ -42,11 +42,11 @@ MODELS = {
     "vit": lambda: ViT(**VIT, dropout=0.2, drop_path=0.5),
 }
 OPTIMIZERS = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01),
-    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
-    "adam": lambda p: torch.optim.Adam(p, lr=0.1),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.05),
-    "muon": lambda p: muon(p, lr=0.1),
+    "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01),
+    "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.1),
+    "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.05),
+    "muon": lambda model: muon(model.parameters(), lr=0.1),
 }
 
 
@@ -69,8 +69,8 @@ def energy(model: nn.Module, batches: Batches, optimizer="sgd", loss_fn=F.cross_
     return persistent_energy(model, batches, loss_fn, optimizer, **options).energy
 
 
-def precise_adam(parameters) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, eps=1e-30)
+def precise_adam(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), eps=1e-30)
 
 
 # -- what it is ---------------------------------------------------------------------------------------------------
@@ -170,7 +170,10 @@ def test_a_readout_that_starts_smaller_moves_as_far_relative_to_its_size() -> No
 
 def test_it_does_not_depend_on_the_rate_of_the_optimizer() -> None:
     model, batches = made(), drawn(5)
-    found = [energy(model, batches, lambda p, r=rate: torch.optim.AdamW(p, lr=r)) for rate in (1e-4, 1.0, 30.0)]
+    found = [
+        energy(model, batches, lambda model, r=rate: torch.optim.AdamW(model.parameters(), lr=r))
+        for rate in (1e-4, 1.0, 30.0)
+    ]
     assert found == pytest.approx([found[0]] * 3, rel=1e-9)
 
 
@@ -329,7 +332,7 @@ def test_of_several_outputs_the_readout_is_the_last_that_the_loss_reads(order) -
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_frozen_parameters_do_not_move_and_the_others_do(optimizer: str) -> None:
     model, batches = made(), drawn(5)
-    alone = energy(model, batches, OPTIMIZERS[optimizer](model.head.parameters()))
+    alone = energy(model, batches, OPTIMIZERS[optimizer](model.head))
     model.hidden.requires_grad_(False)
     found = energy(model, batches, OPTIMIZERS[optimizer])
     assert found == pytest.approx(alone, rel=1e-9)
@@ -371,7 +374,11 @@ def test_batches_that_leave_a_parameter_out_have_no_gradient_there(signs) -> Non
 def test_an_optimizer_object_a_factory_a_class_and_a_name_agree() -> None:
     model, batches = made(), drawn(5)
     true = energy(model, batches, "sgd")
-    for given in (torch.optim.SGD(model.parameters(), lr=0.3), torch.optim.SGD, lambda p: torch.optim.SGD(p, lr=1e-2)):
+    for given in (
+        torch.optim.SGD(model.parameters(), lr=0.3),
+        torch.optim.SGD,
+        lambda model: torch.optim.SGD(model.parameters(), lr=1e-2),
+    ):
         assert energy(model, batches, given) == pytest.approx(true, rel=1e-9)
 
 

@@ -98,7 +98,7 @@ def test_spectral_norm_is_measured_as_a_small_real_step_moves_it() -> None:
         model(B[0])
     model, rate = model.double(), 1e-6
     batch = B[0].double(), B[1]
-    found = update_energy(model, batch, F.cross_entropy, lambda p: torch.optim.SGD(p, lr=1.0))
+    found = update_energy(model, batch, F.cross_entropy, lambda model: torch.optim.SGD(model.parameters(), lr=1.0))
     before = model(batch[0])
     F.cross_entropy(before, batch[1]).backward()
     with torch.no_grad():

@@ -27,12 +27,12 @@ MODELS = {
     "vit dropout": (lambda: ViT(**TRANSFORMER, norm="pre", dropout=0.2, drop_path=0.5), vit_states),
 }
 OPTIMIZERS = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
-    "sgd+decay": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01),
-    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
-    "adam": lambda p: torch.optim.Adam(p, lr=0.1),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.05),
-    "muon": lambda p: muon(p, lr=0.1),
+    "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+    "sgd+decay": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01),
+    "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.1),
+    "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.05),
+    "muon": lambda model: muon(model.parameters(), lr=0.1),
 }
 
 

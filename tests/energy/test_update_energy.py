@@ -32,7 +32,7 @@ def resnet(**options) -> ResNet:
 
 
 def sgd(rate: float):
-    return lambda p: torch.optim.SGD(p, lr=rate)
+    return lambda model: torch.optim.SGD(model.parameters(), lr=rate)
 
 
 def energies(model: nn.Module, optimizer="sgd", **options) -> list[float]:
@@ -82,7 +82,7 @@ def test_scaling_the_loss_scales_sgd_energy_by_its_square_and_leaves_adams() -> 
     def tripled(output: Tensor, target: Tensor) -> Tensor:
         return 3 * F.cross_entropy(output, target)
 
-    for optimizer, factor in (("sgd", 9.0), (lambda p: torch.optim.Adam(p, eps=1e-30), 1.0)):
+    for optimizer, factor in (("sgd", 9.0), (lambda model: torch.optim.Adam(model.parameters(), eps=1e-30), 1.0)):
         once = update_energy(model, batch, F.cross_entropy, optimizer).mean
         assert update_energy(model, batch, tripled, optimizer).mean == pytest.approx(factor * once, rel=1e-6)
 
@@ -233,18 +233,18 @@ class SignOptimizer(torch.optim.Optimizer):
 
 def test_a_users_own_optimizer_works_as_object_and_factory() -> None:
     model = resnet()
-    named = dict(model.named_parameters())
-    gradients = {n: torch.randn_like(p) for n, p in named.items()}
-    for given in (SignOptimizer(model.parameters(), lr=0.1), lambda p: SignOptimizer(p, lr=0.1)):
-        direction = step_direction(given, named, gradients)
+    gradients = {n: torch.randn_like(p) for n, p in model.named_parameters()}
+    for given in (SignOptimizer(model.parameters(), lr=0.1), lambda model: SignOptimizer(model.parameters(), lr=0.1)):
+        direction = step_direction(given, model, gradients)
         assert all(torch.allclose(d, -2 * gradients[n].sign()) for n, d in direction.items())
 
 
 def test_step_direction_keeps_its_digits_at_a_tiny_rate_in_single_precision() -> None:
-    weight = {"w": nn.Parameter(torch.full((4,), 3.0))}
-    gradient = {"w": torch.tensor([1e-6, -2e-6, 3e-6, 0.5])}
-    direction = step_direction(lambda p: torch.optim.SGD(p, lr=1e-5), weight, gradient)
-    assert torch.allclose(direction["w"], -gradient["w"], rtol=1e-5)
+    model = nn.LayerNorm(4, bias=False)
+    nn.init.constant_(model.weight, 3.0)
+    gradient = {"weight": torch.tensor([1e-6, -2e-6, 3e-6, 0.5])}
+    direction = step_direction(lambda model: torch.optim.SGD(model.parameters(), lr=1e-5), model, gradient)
+    assert torch.allclose(direction["weight"], -gradient["weight"], rtol=1e-5)
 
 
 def test_muon_takes_matrices_and_adamw_the_rest() -> None:
@@ -453,7 +453,7 @@ class Rateless(torch.optim.Optimizer):
             resnet,
             (X, Y),
             F.cross_entropy,
-            lambda p: torch.optim.SGD(p, learning_rate=1),
+            lambda model: torch.optim.SGD(model.parameters(), learning_rate=1),
             r"not be made .*\(TypeError: .*'learning_rate'\)\.$",
         ),
         (resnet, (X, Y), F.cross_entropy, lambda p: torch.optim.SGD([]), r"not be made .*\(ValueError: .*empty"),

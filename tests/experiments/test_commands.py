@@ -34,7 +34,7 @@ def test_a_benchmark_gets_its_options(monkeypatch) -> None:
 
 
 def test_an_unknown_benchmark_is_one_sentence() -> None:
-    with pytest.raises(SystemExit, match="There is no benchmark 'nothing': choose one of depth, "):
+    with pytest.raises(SystemExit, match="There is no benchmark 'nothing': choose one of bitflips, "):
         main(["nothing"])
 
 

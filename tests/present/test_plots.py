@@ -19,6 +19,7 @@ from tests.present.made_results import energies_falling, energy_of, made_landsca
 from depthlr.energy import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law import fit_power_law
+from depthlr.law.numbers import number_text
 from depthlr.present import (
     check_of,
     depth_check,
@@ -33,7 +34,6 @@ from depthlr.present import (
     transfer_error,
     verdict,
 )
-from depthlr.present.numbers import number_text
 from depthlr.present.style import spaced
 
 INF = math.inf

@@ -19,9 +19,9 @@ import typer
 
 from depthlr.cli.report import report as verb
 from depthlr.errors import DepthlrError
+from depthlr.law.numbers import rate_text, signed
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.findings import findings
-from depthlr.present.numbers import rate_text, signed
 from depthlr.present.page import policy, script_json
 from depthlr.present.plot_data import FEWEST, plot_data, thinned
 from depthlr.present.report import report

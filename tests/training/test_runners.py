@@ -448,5 +448,5 @@ def test_the_largest_rate_and_weight_decay_train_without_an_error(optimizer: str
 
 
 def test_a_run_without_end_is_a_sentence() -> None:
-    with pytest.raises(DepthlrError, match="steps is .*: give a whole number of at most 10,000,000"):
+    with pytest.raises(DepthlrError, match=r"steps is .*: give a whole number of at most 10,000,000"):
         Training(steps=10**20)

@@ -222,8 +222,8 @@ def test_a_multiplier_of_the_readout_is_nothing_to_an_optimizer_that_knows_no_sc
     def angles(output: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(8 * F.normalize(output), target)
 
-    def precise(parameters) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, eps=1e-30)
+    def precise(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.Adam(model.parameters(), eps=1e-30)
 
     plain, scaled = (
         check(lambda n, power=power: Scaled(n, power), (2, 4), loss_fn=angles, optimizer=precise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from statistics import geometric_mean, stdev
 
 import pytest
@@ -23,6 +24,10 @@ from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT, SCHEDULE
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]
 X, Y = BATCHES[0]
+
+
+def misspelt(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), learning_rate=1)
 
 
 def resnet(**options) -> nn.Module:
@@ -90,8 +95,8 @@ def test_a_loss_below_zero_leaves_the_energy_alone() -> None:
 def test_scaling_the_loss_leaves_adams_rate_and_divides_sgds() -> None:
     model = resnet().double()
 
-    def precise(parameters):
-        return torch.optim.Adam(parameters, eps=1e-30)
+    def precise(model):
+        return torch.optim.Adam(model.parameters(), eps=1e-30)
 
     for optimizer, factor in ((precise, 1), ("sgd", 7)):
         once, seven = (rate(model, optimizer, scaled(scale), PRECISE) for scale in (1, 7))
@@ -130,7 +135,7 @@ def test_batches_that_agree_on_hardly_anything_are_named() -> None:
 )
 def test_momentum_leads_to_the_middle_between_the_first_step_and_the_long_run(options: dict, factor: float) -> None:
     model = resnet().double()
-    found = suggest_rate(model, PRECISE, F.cross_entropy, lambda p: torch.optim.SGD(p, lr=1e-3, **options))
+    found = suggest_rate(model, PRECISE, F.cross_entropy, partial(torch.optim.SGD, lr=1e-3, **options))
     assert found.rate == pytest.approx(math.sqrt(factor) * rate(model, batches=PRECISE), rel=1e-6)
     assert any("momentum" in note for note in found.notes) is (factor < 1)
 
@@ -184,8 +189,8 @@ def test_factories_may_tell_parameters_apart_by_identity() -> None:
     model = resnet().double()
     head = model.head.weight
 
-    def factory(parameters):
-        given = list(parameters)
+    def factory(model):
+        given = list(model.parameters())
         groups = [
             {"params": [p for p in given if p is not head]},
             {"params": [p for p in given if p is head], "lr": 10.0},
@@ -193,7 +198,7 @@ def test_factories_may_tell_parameters_apart_by_identity() -> None:
         return torch.optim.SGD(groups, lr=1.0)
 
     assert rate(model, factory, batches=PRECISE) == pytest.approx(
-        rate(model, factory(model.parameters()), batches=PRECISE), rel=1e-9
+        rate(model, factory(model), batches=PRECISE), rel=1e-9
     )
     assert rate(model, factory, batches=PRECISE) < 0.9 * rate(model, batches=PRECISE)
 
@@ -331,12 +336,24 @@ def headless() -> nn.Module:
         (lambda: STEPPED, {"optimizer": stepped(STEPPED)}, "taken steps already"),
         (lambda: STEPPED, {"optimizer": stepped(STEPPED, torch.optim.Adam)}, "taken steps already"),
         (resnet, {"optimizer": torch.optim.RAdam}, "plain SGD's, .* measure Adam"),
-        (resnet, {"optimizer": lambda p: torch.optim.SGD(p, learning_rate=1)}, r"not be made .*\(TypeError"),
-        (lambda: resnet, {"optimizer": lambda p: torch.optim.SGD(p, learning_rate=1)}, r"not be made .*\(TypeError"),
+        (
+            resnet,
+            {"optimizer": misspelt},
+            r"not be made .*\(TypeError",
+        ),
+        (
+            lambda: resnet,
+            {"optimizer": misspelt},
+            r"not be made .*\(TypeError",
+        ),
         (resnet, {"optimizer": torch.optim.SparseAdam}, "SparseAdam cannot take a step .*dense gradients"),
-        (resnet, {"optimizer": lambda p: torch.optim.SGD(p, momentum=1.0)}, "never settles"),
-        (resnet, {"optimizer": lambda p: torch.optim.SGD(p, maximize=True)}, "leave out maximize"),
-        (lambda: resnet, {"optimizer": lambda p: torch.optim.Adam(p, maximize=True)}, "leave out maximize"),
+        (resnet, {"optimizer": lambda model: torch.optim.SGD(model.parameters(), momentum=1.0)}, "never settles"),
+        (resnet, {"optimizer": lambda model: torch.optim.SGD(model.parameters(), maximize=True)}, "leave out maximize"),
+        (
+            lambda: resnet,
+            {"optimizer": partial(torch.optim.Adam, maximize=True)},
+            "leave out maximize",
+        ),
     ],
 )
 def test_what_gives_no_rate_gets_one_sentence(model, options: dict, message: str) -> None:

@@ -14,11 +14,12 @@ from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, updat
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
-from depthlr.law import RULES
+from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
+from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
-from depthlr.transfer.missed import FARTHEST, LAW, MEASURED, ONE_DRAW, measured_within
+from depthlr.transfer.missed import measured_within
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 64, 5, seed=0)
 X, Y = BATCHES[0]
@@ -52,6 +53,15 @@ def test_rules_invert_and_compose(rule: str) -> None:
     half = transfer_rate(0.1, 6, 12, rule=rule).rate
     assert transfer_rate(half, 12, 24, rule=rule).rate == pytest.approx(there.rate)
     assert there.assumes == RULES[rule].assumes
+
+
+@pytest.mark.parametrize("rule", [n for n, r in RULES.items() if not r.counts_paths])
+@pytest.mark.parametrize("optimizer", OPTIMIZER_FAMILIES)
+def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
+    if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:
+        rule = "law"
+    alone = carried_over_depth(0.1, 6, 24, rule, OPTIMIZER_FAMILIES[optimizer])
+    assert transfer_rate(0.1, 6, 24, rule=rule, optimizer=optimizer) == alone
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", torch.optim.AdamW])
@@ -217,15 +227,23 @@ def test_am_mup_takes_the_median_over_initialisations() -> None:
     assert carried.rate == pytest.approx(0.1 * there.rate / here.rate)
 
 
-def test_law_warns_when_widths_differ_and_measured_does_not() -> None:
+def test_law_notes_when_widths_differ_and_measured_does_not() -> None:
     source, target = resnet(3, 6), resnet(6, 12)
-    with pytest.warns(UserWarning, match="widths differ"):
-        carried = transfer_rate(0.1, source, target, X)
+    carried = transfer_rate(0.1, source, target, X)
     assert any("widths differ" in note for note in carried.notes)
+    assert not transfer_rate(0.1, resnet(3), resnet(6), X).notes
+    assert not measured(source, target).notes
+
+
+def test_a_note_is_printed_once(capfd) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        transfer_rate(0.1, resnet(3), resnet(6), X)
-        measured(source, target)
+        carried = transfer_rate(0.1, resnet(3, 6), resnet(6, 12), X)
+        unsure = measured(resnet(2).eval(), resnet(5))
+    print(carried)
+    print(unsure)
+    said = "".join(capfd.readouterr())
+    assert said.count("widths differ") == said.count(EVALUATED) == 1
 
 
 def test_pathsum_counts_paths_and_needs_models() -> None:
@@ -244,11 +262,15 @@ def test_rules_of_adam_depend_on_the_optimizer() -> None:
 
 
 def test_the_family_is_seen_in_whatever_makes_the_optimizer() -> None:
-    for given in (lambda p: torch.optim.AdamW(p), torch.optim.AdamW(nn.Linear(2, 2).parameters()), "muon"):
+    for given in (
+        lambda model: torch.optim.AdamW(model.parameters()),
+        torch.optim.AdamW(nn.Linear(2, 2).parameters()),
+        "muon",
+    ):
         assert transfer_rate(0.1, 4, 16, rule="depth-mup", optimizer=given).rate == pytest.approx(0.05)
-    assert transfer_rate(0.1, 4, 16, rule="depth-mup", optimizer=lambda p: torch.optim.SGD(p)).rate == pytest.approx(
-        0.1
-    )
+    assert transfer_rate(
+        0.1, 4, 16, rule="depth-mup", optimizer=lambda model: torch.optim.SGD(model.parameters())
+    ).rate == pytest.approx(0.1)
 
     class Own(torch.optim.Optimizer):
         def __init__(self, parameters) -> None:
@@ -298,8 +320,8 @@ def headless() -> ResNet:
         (lambda: transfer_rate("0.1", 4, 6), "rate must be"),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (
-            lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=lambda p: torch.optim.SGD(p, learning_rate=1)),
-            r"not be made .*\(TypeError",
+            lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=lambda model: torch.optim.SGD(model)),
+            "expects parameters: write lambda model",
         ),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),
@@ -314,9 +336,9 @@ def headless() -> ResNet:
         (lambda: measured(resnet(2), 6), "needs two models, not ints"),
         (lambda: measured(ENERGY, ENERGY), "needs two models, not Energys"),
         (lambda: measured(draw(2), draw(3), rule="am-mup"), "takes models, or energies"),
-        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="measured"), "batches= and loss_fn="),
-        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="am-mup"), "batches= and loss_fn="),
-        (lambda: measured(resnet(2), resnet(3), loss_fn=None), "batches= and loss_fn="),
+        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="measured"), "needs batches="),
+        (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="am-mup"), "needs batches="),
+        (lambda: measured(resnet(2), resnet(3), loss_fn=None), "pass loss_fn="),
         (lambda: measured(resnet(2), resnet(3), batches=(X, Y)), "batches holds 1, .* three or more"),
         (lambda: measured(resnet(2), resnet(3), rate=0.0), "rate must be"),
         (lambda: measured(draw(2), draw(3), seeds=0), "number of seeds"),
@@ -349,8 +371,7 @@ def test_there_is_no_interval_where_nobody_has_compared() -> None:
     assert transfer_rate(0.1, 4, 8, rule="jelassi").low is None
     assert transfer_rate(0.1, 4, 4 * 2**FARTHEST).low is not None
     assert transfer_rate(0.1, 4, 4 * 2**FARTHEST + 1).low is None
-    with pytest.warns(UserWarning, match="widths differ"):
-        assert transfer_rate(0.1, resnet(2), resnet(5, width=12), X).low is None
+    assert transfer_rate(0.1, resnet(2), resnet(5, width=12), X).low is None
     assert measured(resnet(2), resnet(5)).low is not None
     assert measured(resnet(2).eval(), resnet(5)).low is None
 

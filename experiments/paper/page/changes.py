@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from depthlr.law.fit import Fit
-from depthlr.present.numbers import MINUS, signed
+from depthlr.law.numbers import MINUS, signed
 from experiments.pages import markdown_table
 from experiments.paper.ablation import (
     ABLATION,

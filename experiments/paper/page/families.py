@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from statistics import median
 
+from depthlr.law.numbers import signed
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
-from depthlr.present.numbers import signed
 from experiments.pages import markdown_table
 from experiments.paper.page.comparison import HOLDS, UNDECIDED, against
 from experiments.paper.page.kept import Kept, Sweep

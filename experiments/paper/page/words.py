@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from depthlr.law.fit import Fit
-from depthlr.present.numbers import MINUS, rate_text, signed
+from depthlr.law.numbers import MINUS, rate_text, signed
 
 NOTHING = "–"
 NOT_YET = "not yet measured"

@@ -5,7 +5,6 @@ Oracles are the sweep's own tuned rates. A carried rate is trained at exactly th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
@@ -67,11 +66,9 @@ def carried_rates(
     if source not in tuned:
         raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")
     found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the rules assume stands on the results page
-        for rule in rules:
-            carried = _carrier(rule, results.study, examples, tuned[source], source)
-            found += [(rule, size, _written(carried(size))) for size in model.sizes if size != source]
+    for rule in rules:
+        carried = _carrier(rule, results.study, examples, tuned[source], source)
+        found += [(rule, size, _written(carried(size))) for size in model.sizes if size != source]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Layer 5: the command line, one small file a verb."""
+"""Layer 5: the command line, one file per verb."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> None:
     try:
         from depthlr.cli.app import app
         from depthlr.errors import DepthlrError
-    except KeyboardInterrupt:  # importing torch takes a second, and nothing has begun
+    except KeyboardInterrupt:  # nothing has begun
         raise SystemExit(130) from None
     try:
         try:

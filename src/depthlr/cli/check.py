@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from torch import nn
 
-from depthlr.cli.depth import Input, Json, Model
 from depthlr.cli.fit import fit_json
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds
+from depthlr.cli.options import (
+    LOSS,
+    RANDOM,
+    BatchSize,
+    DataName,
+    Folder,
+    Input,
+    Json,
+    LossName,
+    Model,
+    OptimizerName,
+    OwnInit,
+    Seeds,
+)
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.picture import picture_form, write_picture
 from depthlr.cli.sizes import parse_sizes
-from depthlr.cli.task import Data, note_redrawn, task
+from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
 from depthlr.errors import DepthlrError
 from depthlr.present.depth_check import LINE, depth_check
 from depthlr.present.style import set_title
@@ -34,7 +46,9 @@ def check(
     vary: Annotated[str, typer.Option(help="the argument that makes it deeper, such as blocks")],
     sizes: Annotated[str, typer.Option(help="the values of that argument, such as 2,4,8")],
     optimizer: OptimizerName = "sgd",
-    data: DataName = Data.random,
+    data: DataName = RANDOM,
+    loss: LossName = LOSS,
+    folder: Folder = None,
     batch: BatchSize = 64,
     seeds: Seeds = 3,
     input: Input = None,
@@ -45,19 +59,22 @@ def check(
     """Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail."""
     form = "" if plot is None else picture_form(plot, "--plot")
     models = Models(model, vary, tuple(parse_sizes(sizes)))
-    options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": max(seeds, 1)}
+    on = measured_on(data, batch, loss, folder=folder, input=input)
+    options: dict[str, Any] = {"own_init": own_init, "draws": max(seeds, 1)}
     smallest, *larger = models.sizes
-    first = task(str(models.at(smallest)), data, batch, **options)
+    first = task(str(models.at(smallest)), on, **options)
     options["batches"] = first.batches  # every size is measured on the same examples
-    tasks = {smallest: first} | {size: task(str(models.at(size)), data, batch, **options) for size in larger}
+    tasks = {smallest: first} | {size: task(str(models.at(size)), on, **options) for size in larger}
 
     def build(size: int) -> nn.Module:
         return tasks[size].build()
 
-    found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
+    with progress_bar():
+        found = check_transfer(build, models.sizes, first.batches, first.loss_fn, optimizer, seeds=seeds)
     note_redrawn(first)
     if json:
-        print_json({"model": model, "vary": vary, "optimizer": optimizer, "data": str(data), **_as_json(found)})
+        given = {"model": model, "vary": vary, "optimizer": optimizer, "data": data, "loss": loss}
+        print_json({**given, **_as_json(found)})
     else:
         rows = [(*row.cells[:2], rate_text(row.rate), *row.cells[3:]) for row in found.sizes]
         print_table(TABLE, rows, title=f"{model}, {optimizer}, {seeds} seeds")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from depthlr.cli.depth import Json
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note
 from depthlr.cli.plain_console import PlainConsole
 from depthlr.data.cifar_layout import PUBLISHER, Layout

@@ -17,8 +17,7 @@ from depthlr.cli.output import print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
-from depthlr.cli.task import Data as DataName
-from depthlr.cli.task import task
+from depthlr.cli.task import measured_on, progress_bar, task
 from depthlr.data.sources import load
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
 from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
@@ -119,8 +118,9 @@ def _tell_notes(results: Results) -> None:
 
 
 def _measured(spec: str) -> DrawnRate:
-    given = task(spec, DataName.digits, 64, draws=SEEDS)
-    return rate_over_draws(persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn))
+    given = task(spec, measured_on("digits", 64), draws=SEEDS)
+    with progress_bar():
+        return rate_over_draws(persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn))
 
 
 def _error(rule: Callable[[int, int], float], tuned: dict[int, float]) -> float:

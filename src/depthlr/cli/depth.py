@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from depthlr.cli.options import Input, Json, Model
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.models.build import build
 from depthlr.trace.depth import Depth, effective_depth
-
-Model = Annotated[
-    str, typer.Argument(help="cnn?layers=8, timm/resnet50, hf/gpt2?n_layer=12 or package.module:callable")
-]
-Input = Annotated[str | None, typer.Option(help="3x32x32, or ids:128:50257; the batch is added")]
-Json = Annotated[bool, typer.Option("--json", help="write JSON")]
 
 
 def depth(model: Model, input: Input = None, json: Json = False) -> None:

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.depth import Json
 from depthlr.cli.optima import read_optima
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.study_file import is_study_file
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.study.results import read_results
 
 
 class Over(StrEnum):
@@ -31,7 +30,10 @@ def fit(
         ),
     ],
     spacing: Annotated[float | None, typer.Option(help="step of the rate grid in decades")] = None,
-    at: Annotated[list[float] | None, typer.Option(help="also print the fitted rate at this depth (repeat)")] = None,
+    at: Annotated[
+        list[float] | None,
+        typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
+    ] = None,
     over: Annotated[Over, typer.Option(help="of a sweep: over effective depth, or over what it varies")] = Over.depth,
     json: Json = False,
 ) -> None:
@@ -51,7 +53,7 @@ def fit(
     print(found)
     print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in wanted.items():
-        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)}")
+        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
 
 
 def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
@@ -59,6 +61,8 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
     if is_study_file(file):
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
+        from depthlr.study.results import read_results  # here, because it imports torch, which a table does not need
+
         results = read_results(file)
         if over is Over.depth and results.depths is None:
             raise DepthlrError(
@@ -69,6 +73,19 @@ def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, 
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
     depths, rates = read_optima(file)
     return fit_power_law(depths, rates, spacing=spacing), ()
+
+
+def _interval_text(found: Fit, depth: float) -> str:
+    """What the line's rate at a depth lies within."""
+    interval = _interval(found, depth)
+    if interval is None:
+        return "no interval: add seeds or depths"
+    return f"{found.level * 100:g}% {' to '.join(map(rate_text, interval))}"
+
+
+def _interval(found: Fit, depth: float) -> tuple[float, float] | None:
+    band = found.band([depth])
+    return None if band is None else (float(band[0][0]), float(band[1][0]))
 
 
 def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
@@ -82,6 +99,7 @@ def fit_json(found: Fit, wanted: dict[float, float]) -> dict[str, object]:
         "r2": found.r2,
         "points": [vars(p) for p in found.points],
         "rates": {depth_text(depth): rate for depth, rate in wanted.items()},
+        "rate_intervals": {depth_text(depth): _interval(found, depth) for depth in wanted},
     }
 
 

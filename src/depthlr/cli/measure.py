@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Annotated
 
-import typer
-
-from depthlr.cli.depth import Input, Json, Model
+from depthlr.cli.options import (
+    LOSS,
+    RANDOM,
+    BatchSize,
+    DataName,
+    Folder,
+    Input,
+    Json,
+    LossName,
+    Model,
+    OptimizerName,
+    OwnInit,
+    Seeds,
+    check_seeds,
+)
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.task import Data, Task, note_redrawn, task
+from depthlr.cli.task import Task, measured_on, note_redrawn, progress_bar, task
 from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
-from depthlr.errors import DepthlrError
-
-OptimizerName = Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")]
-DataName = Annotated[Data, typer.Option(help="random inputs, or the embedded digits")]
-BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch")]
-Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
-OwnInit = Annotated[
-    bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
-]
 
 
 def measure(
     model: Model,
     optimizer: OptimizerName = "sgd",
-    data: DataName = Data.random,
+    data: DataName = RANDOM,
+    loss: LossName = LOSS,
+    folder: Folder = None,
     batch: BatchSize = 64,
     seeds: Seeds = 3,
     input: Input = None,
@@ -33,7 +37,7 @@ def measure(
     json: Json = False,
 ) -> None:
     """Measure the update energy of one optimizer step at every unit."""
-    given = task(model, data, batch, input=input, own_init=own_init)
+    given = task(model, measured_on(data, batch, loss, folder=folder, input=input), own_init=own_init)
     found = measured_task(given, seeds, optimizer)
     note_redrawn(given)
     units = [u.unit for u in found.units]
@@ -44,7 +48,8 @@ def measure(
             {
                 "model": model,
                 "optimizer": optimizer,
-                "data": str(data),
+                "data": data,
+                "loss": loss,
                 "batch": batch,
                 "seeds": seeds,
                 "rate": found.rate,
@@ -72,10 +77,5 @@ def measure(
 def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
     """Energies of a task's model under several initialisations."""
     check_seeds(seeds)
-    return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)
-
-
-def check_seeds(seeds: int) -> None:
-    """Refuse to measure nothing."""
-    if seeds < 1:
-        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+    with progress_bar():
+        return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from depthlr.cli.plain_console import PlainConsole
-from depthlr.present.numbers import rate_text
+from depthlr.law.numbers import rate_text
 
 __all__ = ["print_json", "print_note", "print_table", "rate_text"]
 

@@ -12,7 +12,11 @@ import typer
 from depthlr.errors import DepthlrError
 
 CHECKOUT = Path(__file__).parents[3]
-PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
+# All options are passed on, --help among them.
+COMMAND: dict[str, Any] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    "add_help_option": False,
+}
 
 
 def reproduce(context: typer.Context) -> None:

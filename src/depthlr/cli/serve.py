@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.depth import Json
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
 from depthlr.present.server import serving

@@ -6,18 +6,32 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.depth import Input, Json, Model
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, check_seeds
+from depthlr.cli.options import (
+    LOSS,
+    RANDOM,
+    SEEDS,
+    BatchSize,
+    DataName,
+    Folder,
+    Input,
+    Json,
+    LossName,
+    Model,
+    OptimizerName,
+    OwnInit,
+    check_seeds,
+)
 from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import Data, note_redrawn, task
-from depthlr.energy.persistent import SEEDS
+from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
 from depthlr.transfer.suggest import suggest_rate
 
 
 def suggest(
     model: Model,
     optimizer: OptimizerName = "sgd",
-    data: DataName = Data.random,
+    data: DataName = RANDOM,
+    loss: LossName = LOSS,
+    folder: Folder = None,
     batch: BatchSize = 64,
     schedule: Annotated[str, typer.Option(help="constant, or warmup-cosine: then it is the peak")] = "constant",
     seeds: Annotated[int, typer.Option(help="initialisations to take the mean over")] = SEEDS,
@@ -27,15 +41,18 @@ def suggest(
 ) -> None:
     """Suggest a rate for a model as it is initialised."""
     check_seeds(seeds)
-    given = task(model, data, batch, input=input, own_init=own_init, draws=seeds)
-    found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
+    on = measured_on(data, batch, loss, folder=folder, input=input)
+    given = task(model, on, own_init=own_init, draws=seeds)
+    with progress_bar():
+        found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
     note_redrawn(given)
     if json:
         print_json(
             {
                 "model": model,
                 "optimizer": optimizer,
-                "data": str(data),
+                "data": data,
+                "loss": loss,
                 "batch": batch,
                 "schedule": schedule,
                 **vars(found),

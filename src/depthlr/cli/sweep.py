@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from depthlr.cli.depth import Json
 from depthlr.cli.fit import fit_json
+from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.study_file import is_study_file
@@ -50,9 +50,18 @@ def sweep(
     model: Annotated[str | None, typer.Option(help="without a study: the model, such as resnet?width=16")] = None,
     vary: Annotated[str | None, typer.Option(help="the argument that makes it deeper")] = None,
     sizes: Annotated[str | None, typer.Option(help="the values of that argument, such as 3,4,6")] = None,
-    data: Annotated[str | None, typer.Option(help="data set, as depthlr data names it", show_default="digits")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="a data set as depthlr data names it, or your own as package.module:callable", show_default="digits"
+        ),
+    ] = None,
     optimizer: Annotated[
         str | None, typer.Option(help="sgd, momentum, adam, adamw or muon", show_default="sgd")
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="cross_entropy, or your own as package.module:function", show_default="cross_entropy"),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="examples a step", show_default="128")] = None,
     steps: Annotated[int | None, typer.Option(help="steps a run", show_default="100")] = None,
@@ -77,7 +86,7 @@ def sweep(
     flags: dict[str, dict[str, Any]] = {
         "model": {"spec": model, "vary": vary, "sizes": sizes},
         "data": {"name": data},
-        "training": {"optimizer": optimizer, "batch": batch, "steps": steps},
+        "training": {"optimizer": optimizer, "loss": loss, "batch": batch, "steps": steps},
         "search": {"kind": search, "low": low, "high": high, "points": points, "seeds": seeds},
     }
     wanted, path = _study(study, flags, out)

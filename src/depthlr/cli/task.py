@@ -2,37 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
+from depthlr.cli.options import LOSS, RANDOM
 from depthlr.cli.output import print_note
-from depthlr.data.batch import digits_batches
-from depthlr.data.digits import digit_set
+from depthlr.cli.plain_console import PlainConsole
+from depthlr.data.examples import Examples
+from depthlr.data.order import batch_order
 from depthlr.data.random_batches import random_batches
+from depthlr.data.sources import load
+from depthlr.energy.batch import LossFn
+from depthlr.energy.progress import Tell, shown_by
 from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
+from depthlr.python_name import is_python_name, python_callable
 from depthlr.trace.record import readout_of
 from depthlr.trace.run import arguments_of, cannot_run
 from depthlr.training.task import mean_cross_entropy
 
-DIGIT = "1x8x8"
-MEMORY = 2**30  # bytes of random batches; beyond it initialisations share them
+MEMORY = 2**30  # bytes of batches; beyond it initialisations share them
 Batches = list[tuple[Any, Tensor]]
 
 
-class Data(StrEnum):
-    """What a model is measured on."""
+@dataclass(frozen=True)
+class MeasuredOn:
+    """What models are measured on, as the options say."""
 
-    random = "random"  # standard normal inputs or random ids, with classes that can be told apart
-    digits = "digits"  # the embedded 8x8 digits
+    examples: Examples | None  # None: random inputs, of the shape that each model takes
+    input: str | None
+    batch: int
+    loss_fn: LossFn
+
+
+def measured_on(
+    data: str, batch: int, loss: str = LOSS, *, folder: str | None = None, input: str | None = None
+) -> MeasuredOn:
+    """Load the data and find the loss.
+
+    Args:
+        data: `random`, a data set's name, or the user's own, `package.module:callable`.
+        batch: How many examples one optimizer step sees.
+        loss: `cross_entropy`, or the user's own, `package.module:function`.
+        folder: Where the data set lies.
+        input: The shape of a random example.
+    """
+    if batch < 1:
+        raise DepthlrError(f"A batch of {batch} examples has no gradient: choose at least 1.")
+    loss_fn = _loss_named(loss)
+    if data == RANDOM:
+        if folder is not None:
+            raise DepthlrError("--folder is where a data set lies, and random inputs lie nowhere: name --data too.")
+        return MeasuredOn(None, input, batch, loss_fn)
+    examples = load(data, folder)
+    if input is not None:
+        raise DepthlrError(f"--input and --data {data} contradict each other: its examples are {examples.input}.")
+    if examples.classes == 0 and loss == LOSS:
+        raise DepthlrError(
+            f"The targets of {data} are numbers to regress on, and cross-entropy takes classes: name your own loss, "
+            "--loss package.module:function."
+        )
+    return MeasuredOn(examples, examples.input, batch, loss_fn)
+
+
+def _loss_named(name: str) -> LossFn:
+    if name == LOSS:
+        return mean_cross_entropy
+    if not is_python_name(name):
+        raise DepthlrError(f"--loss {name}: write {LOSS}, or your own as package.module:function.")
+    found: LossFn = python_callable(name)
+    return found
+
+
+@contextmanager
+def progress_bar() -> Iterator[None]:
+    """Show what is measured inside, and the time left, on stderr where that is a terminal."""
+    console = PlainConsole(stderr=True)
+    text, count = TextColumn("{task.description}"), MofNCompleteColumn()
+
+    @contextmanager
+    def bar() -> Iterator[Tell]:
+        with Progress(
+            *(text, BarColumn(), count, "batches,", TimeRemainingColumn(), "left"),
+            console=console,
+            transient=True,
+            redirect_stdout=False,  # what the user's own code prints stays where it is sent
+            redirect_stderr=False,
+            disable=not console.is_terminal,
+        ) as shown:
+            row = shown.add_task("", total=None)
+            yield lambda what, done, total: shown.update(row, description=what, completed=done, total=total)
+
+    with shown_by(bar):
+        yield
 
 
 @dataclass(frozen=True)
@@ -41,7 +112,7 @@ class Task:
 
     build: Callable[[], nn.Module]
     batches: Batches
-    loss_fn: Callable[[Any, Tensor], Tensor]
+    loss_fn: LossFn
     redrawn: bool  # are these not the weights that the user's own code drew?
 
 
@@ -53,47 +124,51 @@ def note_redrawn(*given: Task) -> None:
 
 def task(
     spec: str,
-    data: Data,
-    size: int,
+    on: MeasuredOn,
     *,
-    input: str | None = None,
     own_init: bool = False,
     seed: int = 0,
     draws: int = 1,
     batches: Batches | None = None,
 ) -> Task:
-    """A model on batches of `size` examples, so many that each of `draws` initialisations has its own.
+    """A model with batches to measure it on.
 
-    With `own_init` it keeps the initialisation its builder gave it. `batches` are those of another task, to share.
+    Args:
+        spec: The model.
+        on: The data, the size of a batch, and the loss.
+        own_init: Keep the initialisation that the model's builder gave it.
+        seed: Of the batches.
+        draws: How many initialisations will be measured; each has batches of its own.
+        batches: Those of another task, to share.
     """
-    if size < 1:
-        raise DepthlrError(f"A batch of {size} examples has no gradient: choose at least 1.")
-    if data is Data.digits and input is not None:
-        raise DepthlrError(f"--input and --data digits contradict each other: the digits are {DIGIT}.")
-    shape = DIGIT if data is Data.digits else input
-    model, example = build(spec, input=shape)
+    model, example = build(spec, input=on.input)
     if batches is None:
-        batches = _digits(size, seed, draws) if data is Data.digits else _random(model, example, size, seed, draws)
+        sets = draws if _bytes(example, on.batch) * draws * (LEARNT_FROM + 1) < MEMORY else 1
+        if on.examples is None:
+            batches = _random(model, example, on.batch, sets, seed)
+        else:
+            batches = _drawn(on.examples, on.batch, sets, seed)
     plan = None if own_init else init_plan(model, batches[0][0])
 
     def built() -> nn.Module:
-        fresh, _ = build(spec, input=shape)
+        fresh, _ = build(spec, input=on.input)
         if plan is not None:
             apply_plan(fresh, plan)
         return fresh
 
-    return Task(built, batches, mean_cross_entropy, redrawn=not own_init and parse_spec(spec).family != "zoo")
+    return Task(built, batches, on.loss_fn, redrawn=not own_init and parse_spec(spec).family != "zoo")
 
 
-def _digits(size: int, seed: int, draws: int) -> Batches:
+def _drawn(examples: Examples, size: int, sets: int, seed: int) -> Batches:
+    """Batches of the examples, shuffled anew for every set."""
     # No more than one shuffle holds, if that is enough: the batch that is seen must not have been learnt from.
-    count = min(LEARNT_FROM + 1, max(3, len(digit_set()) // size))
-    shuffles = [digits_batches(size, count, seed + draw) for draw in range(draws)]
-    return [((x,), y) for shuffle in shuffles for x, y in shuffle]
+    count = min(LEARNT_FROM + 1, max(3, len(examples) // size))
+    shuffles = [batch_order(len(examples), size, count, seed + place) for place in range(sets)]
+    found = [examples.batch(indices) for shuffle in shuffles for indices in shuffle]
+    return [((inputs,), target) for inputs, target in found]
 
 
-def _random(model: nn.Module, example: Any, size: int, seed: int, draws: int) -> Batches:
-    sets = draws if _bytes(example, size) * draws * (LEARNT_FROM + 1) < MEMORY else 1
+def _random(model: nn.Module, example: Any, size: int, sets: int, seed: int) -> Batches:
     try:
         return random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # as torch says what it cannot hold
@@ -121,14 +196,9 @@ def _readout_shape(model: nn.Module, example: Any) -> tuple[int, ...]:
         raise cannot_run(error) from error
     finally:
         model.train(training)
-    if logits.dim() > 3 or logits.shape[-1] < 2:
+    if logits.dim() not in (2, 3) or logits.shape[-1] < 2:
         raise DepthlrError(
-            f"the readout has shape {tuple(logits.shape)}: measuring takes class scores, (batch, classes) or (batch, "
-            "tokens, classes) with two classes or more; from Python, update_energy takes any loss."
-        )
-    if logits.dim() < 2:
-        raise DepthlrError(
-            f"the readout has shape {tuple(logits.shape)}: measuring needs class scores along a last dimension; from "
-            "Python, update_energy takes any loss."
+            f"the readout has shape {tuple(logits.shape)}: on random inputs measuring takes class scores, (batch, "
+            "classes) or (batch, tokens, classes) with two classes or more; name your own --data and --loss."
         )
     return tuple(logits.shape)

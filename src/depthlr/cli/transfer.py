@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import typer
 
-from depthlr.cli.depth import Input, Json
 from depthlr.cli.given import given
-from depthlr.cli.measure import BatchSize, DataName, OptimizerName, OwnInit, Seeds, check_seeds, measured_task
+from depthlr.cli.options import (
+    LOSS,
+    RANDOM,
+    SEEDS,
+    BatchSize,
+    DataName,
+    Folder,
+    Input,
+    Json,
+    LossName,
+    OptimizerName,
+    OwnInit,
+    Seeds,
+    check_seeds,
+)
 from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import Data, note_redrawn, task
-from depthlr.energy.persistent import SEEDS
-from depthlr.energy.step import OPTIMIZERS
 from depthlr.errors import DepthlrError
-from depthlr.law.rules import RULES
-from depthlr.models.build import build
-from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.carried_rate import CarriedRate
-from depthlr.transfer.carry import MEASURING, transfer_rate
+from depthlr.law.carried_rate import CarriedRate, carried_over_depth
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
 
-OF_MEASURING = ("data", "batch", "seeds", "own_init")
+# What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
+MEASURING = ("measured", "am-mup")  # the rules that look at models
+OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 
 def transfer(
@@ -31,7 +39,9 @@ def transfer(
     target: Annotated[str, typer.Option("--to", help="a model, or an effective depth")],
     rule: Annotated[str, typer.Option(help=", ".join((*MEASURING, *RULES)))] = "law",
     optimizer: OptimizerName = "sgd",
-    data: DataName = Data.random,
+    data: DataName = RANDOM,
+    loss: LossName = LOSS,
+    folder: Folder = None,
     batch: BatchSize = 64,
     seeds: Seeds = SEEDS,
     input: Input = None,
@@ -39,19 +49,17 @@ def transfer(
     json: Json = False,
 ) -> None:
     """Carry a rate from one depth to another."""
-    if optimizer not in OPTIMIZERS:
-        raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}.")
+    if optimizer not in OPTIMIZER_FAMILIES:
+        raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZER_FAMILIES)}.")
     if rule not in MEASURING and (unused := given(context, OF_MEASURING)):
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the notes are printed below
-        if rule in MEASURING:
-            carried = _measured(rule, rate, source, target, optimizer, data, batch, seeds, input, own_init)
-        else:
-            here, there = (_depth(text, input) for text in (source, target))
-            carried = transfer_rate(rate, here, there, rule=rule, optimizer=optimizer)
+    if rule in MEASURING:
+        on = {"data": data, "loss": loss, "folder": folder, "batch": batch, "input": input}
+        carried = _measured(rule, rate, (source, target), on, optimizer, seeds, own_init)
+    else:
+        carried = _by_rule(rule, rate, source, target, optimizer, input)
     if json:
         print_json(vars(carried))
         return
@@ -67,34 +75,52 @@ def transfer(
         print_note(f"note: {note}")
 
 
-def _depth(text: str, input: str | None) -> float | Depth:
+def _by_rule(rule: str, rate: float, source: str, target: str, optimizer: str, input: str | None) -> CarriedRate:
+    a, b = _number(source), _number(target)
+    if a is not None and b is not None and rule in RULES and not RULES[rule].counts_paths:
+        return carried_over_depth(rate, a, b, rule, OPTIMIZER_FAMILIES[optimizer])
+    from depthlr.models.build import build
+    from depthlr.trace.depth import effective_depth
+    from depthlr.transfer.carry import transfer_rate
+
+    here, there = (
+        effective_depth(*build(text, input=input, meta=True)) if depth is None else depth
+        for text, depth in ((source, a), (target, b))
+    )
+    return transfer_rate(rate, here, there, rule=rule, optimizer=optimizer)
+
+
+def _number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        return effective_depth(*build(text, input=input, meta=True))
+        return None
 
 
 def _measured(
     rule: str,
     rate: float,
-    source: str,
-    target: str,
+    models: tuple[str, str],
+    on: dict[str, Any],
     optimizer: str,
-    data: Data,
-    batch: int,
     seeds: int,
-    input: str | None,
     own_init: bool,
 ) -> CarriedRate:
-    for text in (source, target):
+    from depthlr.cli.measure import measured_task
+    from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
+    from depthlr.transfer.carry import transfer_rate
+
+    for text in models:
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
     check_seeds(seeds)
-    options: dict[str, Any] = {"input": input, "own_init": own_init, "draws": seeds}
-    here, there = (task(text, data, batch, **options) for text in (source, target))
-    note_redrawn(here, there)
+    given = measured_on(**on)
+    here, there = (task(text, given, own_init=own_init, draws=seeds) for text in models)
     if rule == "am-mup":
-        return transfer_rate(rate, *(measured_task(given, seeds, optimizer) for given in (here, there)), rule=rule)
-    return transfer_rate(
-        rate, here.build, there.build, batches=here.batches, loss_fn=here.loss_fn, optimizer=optimizer, seeds=seeds
-    )
+        carried = transfer_rate(rate, *(measured_task(one, seeds, optimizer) for one in (here, there)), rule=rule)
+    else:
+        step: dict[str, Any] = {"batches": here.batches, "loss_fn": here.loss_fn, "optimizer": optimizer}
+        with progress_bar():
+            carried = transfer_rate(rate, here.build, there.build, **step, seeds=seeds)
+    note_redrawn(here, there)
+    return carried

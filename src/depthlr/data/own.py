@@ -71,7 +71,7 @@ def gathered(name: str, batches: Iterable[Any]) -> TensorSet:
         pair = isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(part, Tensor) for part in batch)
         if not pair:
             raise DepthlrError(
-                f"{name} gave a batch of type {type(batch).__name__}: a sweep takes pairs of tensors, (inputs, target)."
+                f"{name} gave a batch of type {type(batch).__name__}: give pairs of tensors, (inputs, target)."
             )
         inputs.append(batch[0].detach().cpu())
         targets.append(batch[1].detach().cpu())

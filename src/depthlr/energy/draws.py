@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from depthlr.energy.step import is_factory
+from depthlr.energy.step import OWN_FACTORY, is_factory
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.random_states import random_states_kept
@@ -27,9 +27,7 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
     for seed in seeds:
         whole(seed, "A seed", most=MOST_SEED)
     if not is_factory(optimizer):
-        raise DepthlrError(
-            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
-        )
+        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
 def draws_anew(build: Build) -> bool:

@@ -19,14 +19,16 @@ from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
 
 
-def promised_fall(model: nn.Module, batch: Any, loss_fn: LossFn, optimizer: Any = "sgd", *, seed: int = 0) -> float:
+def promised_fall(
+    model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
+) -> float:
     """For the optimizer's real next step; below 0 where it promises a rise. Arguments are as in `persistent_energy`."""
     model = unwrap(model)
     check_runnable(model)
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     gradients = backward(model, parameters, batch, loss_fn, seed).gradients
-    direction = step_direction(optimizer, parameters, gradients)
+    direction = step_direction(optimizer, model, gradients)
     return -float(torch.stack([_inner(g, direction[name]) for name, g in gradients.items()]).sum())
 
 

@@ -58,7 +58,7 @@ def backward(
     model: nn.Module,
     parameters: Mapping[str, nn.Parameter],
     batch: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None,
     seed: int,
     readout: int | None = None,
 ) -> Backward:
@@ -95,17 +95,30 @@ def check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
                 )
 
 
-def loss_of(output: Any, target: Any, loss_fn: LossFn) -> Tensor:
-    """The loss, if it is one that a step can be taken on."""
+def loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
+    """The loss, if it is one that a step can be taken on: by `loss_fn`, or else the model's own."""
     with torch.enable_grad():
         try:
-            loss = loss_fn(output, target)
+            loss = _own_loss(output) if loss_fn is None else loss_fn(output, target)
+        except DepthlrError:
+            raise
         except Exception as error:
             raise DepthlrError(f"loss_fn failed on the model's output ({kind_and_message(error)}).") from error
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
     if not loss.requires_grad:
         raise DepthlrError(NOT_MOVED)
+    return loss
+
+
+def _own_loss(output: Any) -> Any:
+    """The loss that the model's output holds, as those of Hugging Face do where a batch has labels."""
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if loss is None:
+        raise DepthlrError(
+            "without loss_fn= the model's output must hold its loss: pass loss_fn=, or a batch with labels to a model "
+            "that computes it."
+        )
     return loss
 
 

@@ -25,6 +25,7 @@ from depthlr.energy.gradient import (
     same_conditions,
     which_readout,
 )
+from depthlr.energy.progress import measured_batch, measuring
 from depthlr.energy.step import step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
@@ -42,7 +43,7 @@ LIMIT = 4  # batches of a loader, if not told
 def update_energy(
     model: nn.Module,
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     probe: Any = None,
@@ -52,11 +53,20 @@ def update_energy(
 ) -> Energy:
     """Energy of one optimizer step at every unit and at the readout, for this very initialisation, at rate 1.
 
-    `batches` is one (inputs, target) or several, over which energies are averaged; each is both what the step learns
-    from and what it is measured on, unless `probe` names another batch. Of a list all are used, of a loader four, or
-    the first `limit`. The loss is `loss_fn(model(inputs), target)`. `optimizer` is the user's own (an object, a list, a
-    factory or a name): its real next step is the direction. `seed` fixes dropout, stochastic depth and what a loader
-    draws. Model, gradients, buffers and random states are left as they were.
+    Model, gradients, buffers and random states are left as they were.
+
+    Args:
+        model: Initialised as it will be trained.
+        batches: One (inputs, target) or several, over which energies are averaged. A batch is what one optimizer step
+            sees: with gradient accumulation, all micro-batches of a step together.
+        loss_fn: The loss is `loss_fn(model(inputs), target)`. If None, it is the one that the model's output holds, as
+            that of a Hugging Face model does where the batch is a mapping with labels.
+        optimizer: An object, a list of them, a name, an optimizer's class, or a factory that takes the model, such as
+            `lambda model: AdamW(model.parameters())`. Its real next step is the direction.
+        probe: The batch on which the step is measured; if None, the batch that it learns from.
+        units: As in `effective_depth`.
+        seed: Fixes dropout, stochastic depth and what a loader draws.
+        limit: How many batches are used; if None, all of a list and four of a loader.
     """
     model = unwrap(model)
     check_runnable(model)
@@ -67,19 +77,22 @@ def update_energy(
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
+    given = batches_of(batches, limit, LIMIT, seed)
     measured = []
-    for batch in batches_of(batches, limit, LIMIT, seed):
-        arguments, target = split(batch, device)
-        with same_conditions(model, seed, loss_fn):
-            graph, gradients, loss = _backward(
-                model, parameters, arguments, target, loss_fn, recurrent=units is not None
-            )
-        depth = depth_of(graph, units)  # while a GPU still works on the gradient
-        check_moves(largest_entry(loss, gradients))
-        direction = step_direction(optimizer, parameters, gradients)
-        arguments, _ = split(batch if probe is None else checked(probe), device)
-        with same_conditions(model, seed):
-            measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
+    with measuring(len(given)):
+        for batch in given:
+            arguments, target = split(batch, device)
+            with same_conditions(model, seed, loss_fn):
+                graph, gradients, loss = _backward(
+                    model, parameters, arguments, target, loss_fn, recurrent=units is not None
+                )
+            depth = depth_of(graph, units)  # while a GPU still works on the gradient
+            check_moves(largest_entry(loss, gradients))
+            direction = step_direction(optimizer, model, gradients)
+            arguments, _ = split(batch if probe is None else checked(probe), device)
+            with same_conditions(model, seed):
+                measured.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
+            measured_batch()
     return _average(measured)
 
 
@@ -88,7 +101,7 @@ def _backward(
     parameters: dict[str, nn.Parameter],
     arguments: Arguments,
     target: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None,
     *,
     recurrent: bool,
 ) -> tuple[Graph, dict[str, Tensor], Tensor]:

@@ -12,9 +12,9 @@ either (Eq. 4) has all. Relative to <z^2>, since a readout that starts ten times
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, count, islice
 from statistics import fmean
 from typing import Any
 
@@ -32,7 +32,8 @@ from depthlr.energy.gradient import (
     same_conditions,
     summed,
 )
-from depthlr.energy.shares import checked_batches, shares
+from depthlr.energy.progress import measured_batch, measuring
+from depthlr.energy.shares import Shares, checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
@@ -75,7 +76,7 @@ class PersistentEnergy:
 def persistent_energy(
     model: nn.Module,
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
@@ -92,10 +93,22 @@ def persistent_energy(
     check_runnable(model)
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
-    _check_typical(optimizer, parameters)
+    _check_typical(optimizer, model)
     seed = whole(seed, "The seed", most=MOST_SEED)
-    device = next(iter(parameters.values())).device
-    *learnt, seen = checked_batches(batches, limit, seed)
+    given = checked_batches(batches, limit, seed)
+    with measuring(len(given)):
+        return _measured(model, parameters, given, loss_fn, optimizer, seed)
+
+
+def _measured(
+    model: nn.Module,
+    parameters: Mapping[str, nn.Parameter],
+    batches: Sequence[Any],
+    loss_fn: LossFn | None,
+    optimizer: Any,
+    seed: int,
+) -> PersistentEnergy:
+    *learnt, seen = batches
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums
     losses, largest = [], 0.0
     readout: int | None = None
@@ -106,15 +119,17 @@ def persistent_energy(
         largest = max(largest, largest_entry(found.loss, found.gradients))
         losses.append(float(found.loss))
         _add(halves[place % 2], found.gradients)
+        measured_batch()
     check_moves(largest)
     changes = []
-    for half, count in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
-        mean = {name: total / count for name, total in half.items()}
-        direction = step_direction(optimizer, parameters, mean)
-        inputs, _ = split(seen, device)
+    for half, several in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
+        mean = {name: total / several for name, total in half.items()}
+        direction = step_direction(optimizer, model, mean)
+        inputs, _ = split(seen, next(iter(parameters.values())).device)
         with same_conditions(model, seed + len(learnt)), moved(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
+    measured_batch()
     size, product, *own = (
         float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
     )
@@ -131,9 +146,9 @@ def persistent_energy(
     return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(learnt))
 
 
-def _check_typical(optimizer: Any, parameters: Mapping[str, nn.Parameter]) -> None:
+def _check_typical(optimizer: Any, model: nn.Module) -> None:
     """Refuse a first step that is unlike all later ones."""
-    made = optimizers_of(optimizer, list(parameters.values()))
+    made = optimizers_of(optimizer, model)
     if any(isinstance(one, RAdam) and not has_stepped(one) for one in made):
         raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
 
@@ -149,7 +164,7 @@ def persistent_energy_over_seeds(
     build: Callable[[], nn.Module],
     seeds: Sequence[int],
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
@@ -163,24 +178,32 @@ def persistent_energy_over_seeds(
     check_draws(seeds, optimizer)
     seed = whole(seed, "The seed", most=MOST_SEED)
     given = shares(batches, len(seeds), limit, seed)
-    (found,) = persistent_energies([draws(build, seeds)], given.each, loss_fn, optimizer, seed=seed)
+    with measuring(len(seeds) * given.size):
+        (found,) = persistent_energies({"": draws(build, seeds)}, given, loss_fn, optimizer, seed=seed)
     return found
 
 
 def persistent_energies(
-    models: Sequence[Iterator[nn.Module]],
-    batches: Iterable[list[Any]],
-    loss_fn: LossFn,
+    models: Mapping[str, Iterator[nn.Module]],
+    batches: Shares,
+    loss_fn: LossFn | None,
     optimizer: Any,
     *,
     seed: int,
 ) -> list[tuple[PersistentEnergy, ...]]:
-    """Of several models' draws, as long as each has any, on the batches of each draw, which are read once for all."""
+    """Of several models' draws by name, as long as each has any, on the batches of each draw, read once for all."""
+
+    places = count(1)  # enumerate() would keep a share while the next one is read
 
     def of_next(own: list[Any]) -> list[list[PersistentEnergy]]:
-        return [
-            [persistent_energy(model, own, loss_fn, optimizer, seed=seed) for model in islice(draws_of_one, 1)]
-            for draws_of_one in models
-        ]
+        place = next(places)
+        return [of_one(name, place, own) for name in models]
 
-    return [tuple(chain(*found)) for found in zip(*map(of_next, batches), strict=True)]
+    def of_one(name: str, place: int, own: list[Any]) -> list[PersistentEnergy]:
+        found = []
+        for model in islice(models[name], 1):
+            with measuring(0, name), measuring(0, f"initialization {place}"):
+                found.append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
+        return found
+
+    return [tuple(chain(*found)) for found in zip(*map(of_next, batches.each), strict=True)]

@@ -14,6 +14,7 @@ from depthlr.energy.batch import LossFn, batches_of
 from depthlr.energy.draws import check_draws, draws
 from depthlr.energy.energy import Energy, UnitEnergy
 from depthlr.energy.measure import LIMIT, update_energy
+from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
 
@@ -67,7 +68,7 @@ def update_energy_over_seeds(
     build: Callable[[], nn.Module],
     seeds: Sequence[int],
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seed: int = 0,
@@ -78,5 +79,9 @@ def update_energy_over_seeds(
     check_draws(seeds, optimizer)
     seed = whole(seed, "The seed", most=MOST_SEED)
     given = batches_of(batches, limit, LIMIT, seed)  # once: a loader may give others the next time
-    energies = [update_energy(model, given, loss_fn, optimizer, seed=seed, **options) for model in draws(build, seeds)]
+    energies = []
+    with measuring(len(seeds) * len(given)):
+        for place, model in enumerate(draws(build, seeds), 1):
+            with measuring(0, f"initialization {place} of {len(seeds)}"):
+                energies.append(update_energy(model, given, loss_fn, optimizer, seed=seed, **options))
     return EnergyOverSeeds(tuple(energies))

@@ -41,6 +41,7 @@ class Shares:
     """The batches of several seeds."""
 
     first: Any  # batch of the first seed
+    size: int  # batches of one seed
     each: Iterator[list[Any]]  # an entry a seed, not read before it is asked for: all at once may not fit in memory
 
 
@@ -51,7 +52,7 @@ def shares(batches: Any, seeds: int, limit: int | None, seed: int) -> Shares:
     """
     if seeds == 1:
         only = checked_batches(batches, limit, seed)
-        return Shares(only[0], iter([only]))
+        return Shares(only[0], len(only), iter([only]))
     _check_limit(limit)
     given = several(batches)
     use_all = limit is None and isinstance(given, Sequence)
@@ -64,10 +65,10 @@ def shares(batches: Any, seeds: int, limit: int | None, seed: int) -> Shares:
     source = opened(given)
     start = _enough(read(source, each, seed))
     if count < each * seeds:
-        return Shares(start[0], repeat(start, seeds))
+        return Shares(start[0], len(start), repeat(start, seeds))
     # A share is gone before the next one is read: nothing keeps a name of it, and a list's iterator lets go at its end.
     rest = (_whole_share(read(source, each, seed + place), each) for place in range(1, seeds))
-    return Shares(start[0], chain(iter([start]), rest))
+    return Shares(start[0], each, chain(iter([start]), rest))
 
 
 def _whole_share(found: list[Any], each: int) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.optim import Optimizer, SparseAdam
 from depthlr.errors import DepthlrError, kind_and_message
 
 Optimizers = Optimizer | Sequence[Optimizer]
-Factory = Callable[[list[nn.Parameter]], Optimizers]
+OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
 
 
 def muon(parameters: Iterable[nn.Parameter], lr: float = 1e-3) -> list[Optimizer]:
@@ -36,7 +37,7 @@ def muon(parameters: Iterable[nn.Parameter], lr: float = 1e-3) -> list[Optimizer
     return made
 
 
-OPTIMIZERS: dict[str, Factory] = {
+OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], Optimizers]] = {
     "sgd": lambda p: torch.optim.SGD(p, lr=1e-3),
     "momentum": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
     "adam": lambda p: torch.optim.Adam(p, lr=1e-3),
@@ -55,20 +56,19 @@ def has_stepped(optimizer: Optimizer) -> bool:
     return any(float(slots.get("step", 1)) > 0 for slots in optimizer.state.values() if slots)
 
 
-def step_direction(
-    optimizer: Any, parameters: Mapping[str, nn.Parameter], gradients: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
+def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Change of every parameter in one step at base rate 1, for these gradients.
 
     Groups with rates of their own keep their ratio to that of the first group that moves, which is the base rate; a
     scheduler's warm-up is left out (its `initial_lr` counts).
     """
+    parameters = dict(model.named_parameters())
     before = {n: _precise(parameters[n].detach()) for n in gradients}
     copies = {
         n: nn.Parameter((before[n] if n in before else p.detach()).clone(), requires_grad=p.requires_grad)
         for n, p in parameters.items()
     }
-    optimizers = _on_copies(optimizer, parameters, copies)
+    optimizers = _on_copies(optimizers_of(optimizer, model), parameters, copies)
     needs_sparse = {
         id(p) for one in optimizers if isinstance(one, SparseAdam) for g in one.param_groups for p in g["params"]
     }
@@ -98,40 +98,62 @@ def _precise(tensor: Tensor) -> Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
-def optimizers_of(optimizer: Any, parameters: list[nn.Parameter]) -> list[Optimizer]:
-    """One optimizer or several, as a list; a name or a factory makes them for these parameters."""
+def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
+    """One optimizer or several, as a list.
+
+    Args:
+        optimizer: An optimizer of this model, a list of them, a name, an optimizer's class, or a factory: a function
+            that takes the model and returns what `torch.optim` or Lightning's `configure_optimizers` would.
+        model: The model whose own parameters a name, a class or a factory puts into groups.
+    """
     if isinstance(optimizer, str):
         if optimizer not in OPTIMIZERS:
             raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
-        optimizer = OPTIMIZERS[optimizer]
-    made = _made_by(optimizer, parameters) if is_factory(optimizer) else optimizer
-    optimizers = list(made) if isinstance(made, Sequence) else [made]
+        optimizer = OPTIMIZERS[optimizer](list(model.parameters()))
+    made = _made_by(optimizer, model) if is_factory(optimizer) else optimizer
+    if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
+        made = made[0]  # Lightning: optimizers and schedulers
+    optimizers = [
+        one.get("optimizer", one) if isinstance(one, Mapping) else one  # Lightning: {"optimizer": ..., "lr_scheduler":}
+        for one in (made if isinstance(made, Sequence) else [made])
+    ]
     for one in optimizers:
         if not isinstance(one, Optimizer):
             raise DepthlrError(
                 f"optimizer is a {type(one).__name__}: pass a torch.optim object, a list of them, a factory that takes "
-                f"parameters, or one of {', '.join(OPTIMIZERS)}."
+                f"the model, or one of {', '.join(OPTIMIZERS)}."
             )
     return optimizers
 
 
-def _made_by(factory: Factory, parameters: list[nn.Parameter]) -> Optimizers:
+def _made_by(factory: Callable[[Any], Any], model: nn.Module) -> Any:
+    """A class takes parameters, and any other factory takes the model, so that it can group parameters by name."""
+    made_by = factory.func if isinstance(factory, partial) else factory
+    of_class = isinstance(made_by, type) and issubclass(made_by, Optimizer)
     try:
-        return factory(parameters)
+        return factory(list(model.parameters()) if of_class else model)
     except DepthlrError:
         raise
     except Exception as error:
-        raise DepthlrError(
-            f"the optimizer could not be made for these parameters ({kind_and_message(error)})."
-        ) from error
+        if not of_class and _takes_parameters(factory, model):
+            raise DepthlrError(
+                f"the optimizer's factory is given the model, and this one expects parameters: write {OWN_FACTORY}."
+            ) from error
+        raise DepthlrError(f"the optimizer could not be made for this model ({kind_and_message(error)}).") from error
+
+
+def _takes_parameters(factory: Callable[[Any], Any], model: nn.Module) -> bool:
+    try:
+        factory(list(model.parameters()))
+    except Exception:
+        return False
+    return True
 
 
 def _on_copies(
-    optimizer: Any, parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
+    optimizers: Sequence[Optimizer], parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
 ) -> list[Optimizer]:
-    """A copy of the optimizer, holding the copied parameters."""
-    # A factory is given the model's own parameters, which it may tell apart by place or by identity.
-    optimizers = optimizers_of(optimizer, list(parameters.values()))
+    """Copies of the optimizers, holding the copied parameters."""
     held = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
     if not held & {id(parameters[n]) for n in copies}:
         raise DepthlrError("the optimizer holds none of the model's parameters: build it from model.parameters().")

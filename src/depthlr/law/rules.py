@@ -18,6 +18,15 @@ FAMILIES: dict[Family, str] = {
     ),
 }
 
+# The optimizers that can be named, with their family.
+OPTIMIZER_FAMILIES: dict[str, Family] = {
+    "sgd": "sgd",
+    "momentum": "sgd",
+    "adam": "adam",
+    "adamw": "adam",
+    "muon": "adam",
+}
+
 _NO_MULTIPLIER = (
     "Never combine -3/2 with a forward 1/sqrt(L) multiplier on the branches: "
     "the multiplier shrinks the weight gradients too, so depth would be paid for twice."

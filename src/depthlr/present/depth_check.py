@@ -11,9 +11,9 @@ import numpy as np
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.numbers import slope_text
 from depthlr.present.energy_profile import energies_of
 from depthlr.present.intervals import seed_interval
-from depthlr.present.numbers import slope_text
 from depthlr.present.style import (
     LAW_LABEL,
     MARKERS,

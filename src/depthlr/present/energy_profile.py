@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from depthlr.energy.energy import Energy
 from depthlr.errors import DepthlrError
-from depthlr.present.numbers import number_text
+from depthlr.law.numbers import number_text
 from depthlr.present.style import (
     MARKERS,
     add_legend,

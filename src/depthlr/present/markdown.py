@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from depthlr.law.numbers import rate_text, signed
 from depthlr.present.findings import Findings
-from depthlr.present.numbers import rate_text, signed
 from depthlr.present.rates import RateRow
 from depthlr.present.run_facts import commands, run_facts
 from depthlr.present.sections import rates_span, slope_span

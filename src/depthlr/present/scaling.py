@@ -12,10 +12,10 @@ import numpy as np
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
+from depthlr.law.numbers import signed, slope_text
 from depthlr.law.power import transfer
 from depthlr.present.captions import title_of
 from depthlr.present.intervals import seed_interval
-from depthlr.present.numbers import signed, slope_text
 from depthlr.present.optima import optima_by_depth, predictions, tuned_by_depth
 from depthlr.present.style import (
     LAW_LABEL,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 
 from depthlr.law.fit import Fit
+from depthlr.law.numbers import rate_text, signed
 from depthlr.present.findings import Findings
-from depthlr.present.numbers import rate_text, signed
 from depthlr.present.rates import RateRow
 from depthlr.present.run_facts import commands, run_facts
 from depthlr.study.results import Over

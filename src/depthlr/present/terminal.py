@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, quantiles
 
 from depthlr.errors import DepthlrError
+from depthlr.law.numbers import number_text
 from depthlr.present.landscape import by_size, labels_of
-from depthlr.present.numbers import number_text
 from depthlr.present.tuned import tuned_text
 from depthlr.study.results import Curve, Results
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from depthlr.present.numbers import rate_text
+from depthlr.law.numbers import rate_text
 from depthlr.study.results import Results
 
 AT_EDGE = "at edge"

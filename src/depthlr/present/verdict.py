@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from depthlr.law.fit import Fit
+from depthlr.law.numbers import signed
 from depthlr.law.power import LAW_EXPONENT
-from depthlr.present.numbers import signed
 
 WIDE = 1.0  # an interval longer than this cannot tell the law from half a power more or less
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from depthlr.data.examples import Examples
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, exits_told
 from depthlr.study.description import Study
 from depthlr.study.environment import Environment
 from depthlr.study.environment import environment as this_environment
 from depthlr.study.estimate import Estimate, estimate
-from depthlr.study.exits import exits_told
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results, results_of

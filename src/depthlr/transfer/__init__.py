@@ -1,6 +1,6 @@
 """Layer 3: carrying a rate by any rule, suggesting one, checking that it carries, and giving it to an optimizer."""
 
-from depthlr.transfer.carried_rate import CarriedRate
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer.carry import transfer_rate
 from depthlr.transfer.check import TransferCheck, check_transfer
 from depthlr.transfer.findings import Verdict

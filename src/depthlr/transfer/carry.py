@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import SGD
 
@@ -18,20 +16,21 @@ from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_an
 from depthlr.energy.energy import Energy
 from depthlr.energy.measure import LIMIT, update_energy
 from depthlr.energy.persistent import SEEDS, persistent_energies
+from depthlr.energy.progress import measuring
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.shares import Shares, shares
-from depthlr.energy.step import is_factory, optimizers_of
+from depthlr.energy.step import OWN_FACTORY, is_factory, optimizers_of
 from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import CarriedRate, carried_by
 from depthlr.law.domain import MOST_SEED, positive, whole
 from depthlr.law.domain import carried as finite_rate
 from depthlr.law.pathsum import pathsum_transfer
-from depthlr.law.rules import RULES, Family, carry, rule_named
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
-from depthlr.transfer.carried_rate import CarriedRate
 from depthlr.transfer.measured_change import measured_change
-from depthlr.transfer.missed import LAW, compared, measured_within
+from depthlr.transfer.missed import compared, measured_within
 
 MEASURED = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
@@ -71,12 +70,13 @@ def transfer_rate(
 ) -> CarriedRate:
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
 
-    With `batches`, `loss_fn` and an `optimizer` factory or name the models are measured (`rule="measured"`). Pass
-    functions that build them, and the mean over `seeds` initialisations counts, not one draw: as far as these scatter,
-    the law is leant on, and a note says so where that is much. Else the law carries the rate, and models, or what
-    functions build, are counted on the `example` or the first of `batches` (`units`: as in `effective_depth`).
+    With `batches`, `loss_fn` and an `optimizer` (as in `update_energy`, but not bound to one model) the models are
+    measured (`rule="measured"`). Pass functions that build them, and the mean over `seeds` initialisations counts, not
+    one draw: as far as these scatter, the law is leant on, and a note says so where that is much. Else the law carries
+    the rate, and models, or what functions build, are counted on the `example` or the first of `batches` (`units`: as
+    in `effective_depth`).
     `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that were measured before;
-    the other rules are in `depthlr.law.RULES`.
+    the other rules are in `depthlr.law.RULES`. What speaks against the rate is in `notes`, which printing it shows.
     """
     rate = positive(rate, "The rate")
     seed = whole(seed, "The seed", most=MOST_SEED)
@@ -84,15 +84,12 @@ def transfer_rate(
     if rule in MEASURING:
         places = [_place(place, rule) for place in (source, target)]
         if any(not isinstance(place, Energies) for place in places):
-            _check_measuring(rule, batches, loss_fn, optimizer)
+            _check_measuring(rule, batches, optimizer)
     if rule == "measured":
         drawn = any(not isinstance(place, nn.Module) for place in places)
         names = range(seed, seed + (whole(seeds, "The number of seeds", least=1) if drawn else 1))
         given = shares(batches, len(names), None, seed)
-        carried = _measured(rate, places, given, loss_fn, optimizer, names, units)
-        for note in carried.notes:
-            warnings.warn(note, stacklevel=2)
-        return carried
+        return _measured(rate, places, given, loss_fn, optimizer, names, units)
     if rule == "am-mup":
         return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed, units)
     if rule not in RULES:
@@ -101,7 +98,7 @@ def transfer_rate(
     batch = batches_of(batches, 1, 1, seed)[0] if example is None and batches is not None else None
     here, there = (_depth(place, example, batch, units) for place in (source, target))
     alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
-    kind: Family = "sgd" if alike else family or family_of(optimizer)
+    kind: Family = "sgd" if alike else family or family_of(optimizer, (source, target))
     if chosen.counts_paths:
         if kind != "sgd":
             raise DepthlrError(f"The rule {rule!r} is about SGD: its authors prescribe nothing for other optimizers.")
@@ -114,23 +111,35 @@ def transfer_rate(
             d.residual if chosen.over_updates and here.residual and there.residual else d.total for d in (here, there)
         ]
         new = carry(chosen, rate, depths[0], depths[1], kind)
-    notes = _notes(here, there)
-    for note in notes:
-        warnings.warn(note, stacklevel=2)
-    carried = CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
-    # Where the law is outside its scope, or another rule carries, nobody has compared.
-    return carried.within(LAW.within(here.total, there.total)) if rule == "law" and not notes else carried
+    return carried_by(chosen, rate, new, here.total, there.total, _notes(here, there))
 
 
-def family_of(optimizer: Any) -> Family:
-    """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not."""
-    optimizers = optimizers_of(optimizer, [nn.Parameter(torch.zeros(2, 2))])
+def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
+    """Which family of rules an optimizer belongs to: steps proportional to the gradient, or not.
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        places: A factory is called with the first model among these, or what a function among them builds.
+    """
+    if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
+        return OPTIMIZER_FAMILIES[optimizer]
+    optimizers = optimizers_of(optimizer, _model_among(places))
     if all(isinstance(one, SGD) for one in optimizers):
         return "sgd"
     if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
         return "adam"
     names = ", ".join(type(one).__name__ for one in optimizers)
     raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
+
+
+def _model_among(places: Sequence[Any]) -> nn.Module:
+    for place in places:
+        if isinstance(place, nn.Module):
+            return place
+        if callable(place):
+            with random_states_kept():
+                return built(place)
+    return nn.Linear(2, 2)  # of depths alone nothing more is known, and most factories take any model
 
 
 def _depth(place: Place, example: Any, batch: Any, units: Units) -> Depth:
@@ -181,13 +190,11 @@ def _place(place: Place, rule: str) -> nn.Module | Build | Energies:
     raise DepthlrError(f"The rule {rule!r} measures and needs two models, not {type(place).__name__}s.")
 
 
-def _check_measuring(rule: str, batches: Any, loss_fn: LossFn | None, optimizer: Any) -> None:
-    if batches is None or loss_fn is None:
-        raise DepthlrError(f"The rule {rule!r} needs batches= and loss_fn= for the step it measures.")
+def _check_measuring(rule: str, batches: Any, optimizer: Any) -> None:
+    if batches is None:
+        raise DepthlrError(f"The rule {rule!r} needs batches= for the step it measures.")
     if not is_factory(optimizer):
-        raise DepthlrError(
-            "the optimizer is bound to one model: pass a factory such as lambda p: torch.optim.SGD(p, lr=1.0)."
-        )
+        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
 def _measured(
@@ -202,8 +209,13 @@ def _measured(
     drawn: list[DrawnRate] = []
     depths: list[Depth] = []
     notes = []
-    models = [iter([place]) if isinstance(place, nn.Module) else draws(place, names) for place in places]
-    energies = persistent_energies(models, batches.each, loss_fn, optimizer, seed=names[0])
+    models = {
+        name: iter([place]) if isinstance(place, nn.Module) else draws(place, names)
+        for name, place in zip(("source", "target"), places, strict=True)
+    }
+    initializations = sum(1 if isinstance(place, nn.Module) else len(names) for place in places)
+    with measuring(initializations * batches.size):
+        energies = persistent_energies(models, batches, loss_fn, optimizer, seed=names[0])
     for place, measured in zip(places, energies, strict=True):
         found = rate_over_draws(measured)
         if isinstance(place, nn.Module):
@@ -247,13 +259,14 @@ def _am_mup(
     seed: int,
     units: Units,
 ) -> CarriedRate:
-    given = None if batches is None else batches_of(batches, None, LIMIT, seed)  # once, for both models
-    here, there = (
-        place
-        if isinstance(place, Energies)
-        else update_energy(place, given, loss_fn, optimizer, seed=seed, units=units)
-        for place in places
-    )
+    given = [] if batches is None else batches_of(batches, None, LIMIT, seed)  # once, for both models
+    with measuring(len(given) * sum(not isinstance(place, Energies) for place in places)):
+        here, there = (
+            place
+            if isinstance(place, Energies)
+            else update_energy(place, given, loss_fn, optimizer, seed=seed, units=units)
+            for place in places
+        )
     if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
         raise DepthlrError(
             "the step moves no unit before the head in one of the models: initialise them as depthlr does (init_)."

@@ -13,6 +13,7 @@ from torch import nn
 from depthlr.energy.batch import LossFn, depth_on
 from depthlr.energy.draws import Build, built, check_draws, draws, draws_anew
 from depthlr.energy.persistent import persistent_energies
+from depthlr.energy.progress import measuring
 from depthlr.energy.seeds import update_energy_over_seeds
 from depthlr.energy.shares import shares
 from depthlr.errors import DepthlrError
@@ -60,7 +61,7 @@ def check_transfer(
     build: Callable[[int], nn.Module],
     sizes: Sequence[int],
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     seeds: int = 3,
@@ -79,8 +80,13 @@ def check_transfer(
     check_draws(names, optimizer)
     given = shares(batches, len(names), limit, seed=0)
     makes = [partial(build, size) for size in wanted]
-    energies = [update_energy_over_seeds(make, names, given.first, loss_fn, optimizer, units=units) for make in makes]
-    persistent = persistent_energies([draws(make, names) for make in makes], given.each, loss_fn, optimizer, seed=0)
+    models = {f"size {size}": draws(make, names) for size, make in zip(wanted, makes, strict=True)}
+    with measuring(len(wanted) * len(names) * (1 + given.size)):
+        energies = []
+        for size, make in zip(wanted, makes, strict=True):
+            with measuring(0, f"size {size}"):
+                energies.append(update_energy_over_seeds(make, names, given.first, loss_fn, optimizer, units=units))
+        persistent = persistent_energies(models, given, loss_fn, optimizer, seed=0)
     return judged(
         [
             Measured(size, _depth(make, given.first, units), of_units, of_readout, draws_anew(make))

@@ -16,15 +16,16 @@ from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
 from depthlr.energy.draws import ALIKE, EVALUATED, Build, check_draws, draws, draws_anew
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import SEEDS, PersistentEnergy, persistent_energy
+from depthlr.energy.progress import measuring
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.html import html_table
+from depthlr.law.missed import COVERAGE, NORMAL_QUANTILE
 from depthlr.trace.run import check_runnable
 from depthlr.trace.unwrap import unwrap
-from depthlr.transfer.missed import COVERAGE, NORMAL_QUANTILE
 from depthlr.transfer.recurrence import RecurrenceWatch
 
 FLOAT_DECADES = 300  # a float holds 308
@@ -98,7 +99,7 @@ class SuggestedRate:
 def suggest_rate(
     model: nn.Module | Build,
     batches: Any,
-    loss_fn: LossFn,
+    loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
     *,
     schedule: str = "constant",
@@ -122,11 +123,13 @@ def suggest_rate(
     count = whole(seeds, "The number of seeds", least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
-    given = shares(batches, count, limit, seed).each
+    given = shares(batches, count, limit, seed)
     found: list[_Measured] = []
-    for one in draws(model, names):
-        measured = _measured(one, next(given), loss_fn, optimizer, seed)
-        found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
+    with measuring(count * given.size):
+        for place, one in enumerate(draws(model, names), 1):
+            with measuring(0, f"initialization {place} of {count}"):
+                measured = _measured(one, next(given.each), loss_fn, optimizer, seed)
+            found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
     return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
 
 
@@ -141,10 +144,10 @@ class _Measured:
     recurrent: bool
 
 
-def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn, optimizer: Any, seed: int) -> _Measured:
+def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, optimizer: Any, seed: int) -> _Measured:
     model = unwrap(model)
     check_runnable(model)
-    optimizers = optimizers_of(optimizer, list(model.parameters()))
+    optimizers = optimizers_of(optimizer, model)
     if any(map(has_stepped, optimizers)):
         raise DepthlrError("the optimizer has taken steps already, and a suggestion is for the first: pass a new one.")
     if any(group.get("maximize") for one in optimizers for group in one.param_groups):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.present.numbers import signed
+from depthlr.law.numbers import signed
 from experiments.paper.main import MAIN
 from experiments.paper.page.averages import averages
 from experiments.paper.page.changes import CHANGES, changes, difference, told

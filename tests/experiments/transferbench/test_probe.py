@@ -36,7 +36,7 @@ def test_slope_and_curvature_are_the_loss_along_the_step():
     parameters = dict(model.named_parameters())
     found_gradients = torch.autograd.grad(loss_fn(model(batch[0]), batch[1]), [*parameters.values()])
     gradients = dict(zip(parameters, found_gradients, strict=True))
-    direction = step_direction("sgd", parameters, gradients)
+    direction = step_direction("sgd", model, gradients)
 
     def loss(rate):
         moved = {name: p.detach() + rate * direction[name] for name, p in parameters.items()}

@@ -12,8 +12,8 @@ from tests.experiments.transferbench.made import GRID, SIZES, bowl, known, measu
 from depthlr.energy.drawn_rate import DRAW_SCATTER
 from depthlr.energy.readout_size import SEEN
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
+from depthlr.law.missed import LAW, MEASURED, ONE_DRAW, doublings
 from depthlr.transfer.findings import Verdict
-from depthlr.transfer.missed import LAW, MEASURED, ONE_DRAW, doublings
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
 from experiments.transferbench.bootstrap import gain
 from experiments.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from depthlr.law.html import html_table
-from depthlr.transfer.missed import COVERAGE, FARTHEST, doublings
+from depthlr.law.missed import COVERAGE, FARTHEST, LAW, doublings
+from depthlr.law.rules import Family, Rule, carry, rule_named
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,24 @@ class CarriedRate:
 
     def _interval(self) -> str:
         return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
+
+
+def carried_over_depth(
+    rate: float, source_depth: float, target_depth: float, rule: str = "law", family: Family = "sgd"
+) -> CarriedRate:
+    """Carry a rate between two depths by the rule of that name: arithmetic, without a model."""
+    chosen = rule_named(rule)
+    moved = carry(chosen, rate, source_depth, target_depth, family)
+    return carried_by(chosen, rate, moved, source_depth, target_depth)
+
+
+def carried_by(
+    rule: Rule, rate: float, moved: float, source_depth: float, target_depth: float, notes: tuple[str, ...] = ()
+) -> CarriedRate:
+    """A rate that a rule of depth moved.
+
+    Only the law's rates were compared with tuned ones, so only these have an interval, and only where no note says that
+    the models are outside of the law's scope.
+    """
+    carried = CarriedRate(moved, rule.name, source_depth, target_depth, moved / rate, rule.assumes, notes)
+    return carried.within(LAW.within(source_depth, target_depth)) if rule.name == "law" and not notes else carried

@@ -1,0 +1,120 @@
+"""How far a measurement is: what is being measured, how many of its batches are done, and how many there are.
+
+A function that measures opens a `measuring` block with its number of batches, and reports each with `measured_batch`.
+A block inside another is a part of it. Whoever watches is told of every change: by default a line on stderr, where a
+terminal or a notebook is attached.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TextIO
+
+Tell = Callable[[str, int, int], None]  # what is measured, batches that are done, batches in all
+Display = Callable[[], AbstractContextManager[Tell]]
+
+PATIENCE = 1.0  # seconds before a line appears: most measurements are over by then
+REFRESH = 0.1  # seconds
+BAR = 20  # characters
+
+
+@dataclass
+class _Progress:
+    tell: Tell
+    what: str
+    total: int
+    done: int = 0
+
+    def report(self) -> None:
+        self.tell(self.what or "measuring", self.done, self.total)
+
+
+_open: ContextVar[_Progress | None] = ContextVar("open measurement", default=None)
+_display: ContextVar[Display | None] = ContextVar("display of measurements", default=None)
+
+
+@contextmanager
+def shown_by(display: Display) -> Iterator[None]:
+    """Show every measurement inside by this display, in place of the line on stderr."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
+
+
+@contextmanager
+def measuring(total: int, what: str = "") -> Iterator[None]:
+    """Measure on `total` batches, each of which `measured_batch` reports.
+
+    A block inside another only says more closely `what` is measured: the outer one has counted its batches.
+    """
+    outer = _open.get()
+    if outer is not None:
+        before = outer.what
+        outer.what = ", ".join(filter(None, (before, what)))
+        outer.report()
+        try:
+            yield
+        finally:
+            outer.what = before
+        return
+    display = _display.get() or stderr_line
+    with display() as tell:
+        opened = _Progress(tell, what, total)
+        token = _open.set(opened)
+        try:
+            opened.report()
+            yield
+        finally:
+            _open.reset(token)
+
+
+def measured_batch() -> None:
+    """Report that one batch more is done."""
+    progress = _open.get()
+    if progress is not None:
+        progress.done += 1
+        progress.report()
+
+
+@contextmanager
+def stderr_line(stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Tell]:
+    """One line that is written over and over, and erased at the end; nothing where nobody looks.
+
+    Args:
+        stream: Where it is written; stderr if None.
+        clock: Tells the seconds.
+    """
+    out = sys.stderr if stream is None else stream
+    attached = out is not None and (out.isatty() or "ipykernel" in sys.modules)
+    began = clock()
+    shown, length = began + PATIENCE - REFRESH, 0
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal shown, length
+        now = clock()
+        if not attached or not done or now < shown + REFRESH:
+            return
+        line = progress_line(what, done, total, now - began)
+        out.write(f"\r{line:<{length}}")
+        out.flush()
+        shown, length = now, len(line)
+
+    try:
+        yield tell
+    finally:
+        if length:
+            out.write(f"\r{'':<{length}}\r")
+            out.flush()
+
+
+def progress_line(what: str, done: int, total: int, seconds: float) -> str:
+    """`size 4, initialization 2 of 3: [#####...............] 34 of 136 batches, 12 s left`."""
+    bar = "#" * (BAR * done // total)
+    return f"{what}: [{bar:.<{BAR}}] {done} of {total} batches, {seconds / done * (total - done):.0f} s left"
