@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from experiments.realbench import data as packed
 from experiments.realbench.oracle import sweep_recipe, write_table
 from experiments.realbench.recipes import RECIPES, RealRecipe
+from experiments.realbench.scores import read_tuned, table
 
 app = typer.Typer(
     help="Rules that carry a learning rate, judged on real recipes.",
@@ -64,6 +66,23 @@ def oracle(
         done = sweep_recipe(swept, data, work, seconds=left)
         write_table(swept, work, out)
         print(f"{swept.name}: {'finished' if done else 'not finished'}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+@app.command(name="table")
+def print_table(
+    only: Only = None,
+    metric: Annotated[str, typer.Option(help="the column that judges a run")] = "validation",
+    results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS,
+) -> None:
+    """Tuned exponents, noise floors and every rule's error, of the recipes that are finished."""
+    found = []
+    for recipe in chosen(only):
+        facts = results / f"{recipe.name}.json"
+        if facts.is_file() and json.loads(facts.read_text())["complete"]:
+            found.append(read_tuned(results / f"{recipe.name}.csv", metric))
+    if len(found) < 2:
+        raise typer.BadParameter("fewer than two of these recipes are finished: python -m experiments.realbench oracle")
+    print(table(found), end="")
 
 
 def chosen(only: list[str] | None) -> list[RealRecipe]:

@@ -1,0 +1,147 @@
+"""From RealBench's tables to errors: the tuned rate of each size, and how far each rule misses it.
+
+The analysis is fixed before the judged tables are read:
+
+1. A seed's tuned rate is the vertex of a parabola of log loss over log rate, through the rates within half a decade of
+   the best one. Where it opens downwards, it is the best rate itself.
+2. A size's tuned rate is the mean over seeds of log rate. Its standard error comes from the scatter of seeds, pooled
+   over the recipe's sizes.
+3. A rule carries the tuned rate of the smallest size to each larger one. Its error is the distance in decades.
+4. A recipe's error is the median over its transfers, and a rule's error the median over recipes.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from depthlr.law.power import LAW_EXPONENT
+
+WINDOW = 0.5  # decades on each side of the best rate
+LEAST = 4  # rates that a parabola needs
+RESAMPLES, LEVEL = 10_000, 0.95
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss against rate at one size and seed, small rates first; runs that diverged are left out."""
+
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+
+    @property
+    def vertex(self) -> float:
+        """log10 of the tuned rate."""
+        x, y = np.log10(self.rates), np.log(self.losses)
+        best = int(y.argmin())
+        near = np.abs(x - x[best]) <= WINDOW + 1e-6
+        if near.sum() < LEAST:
+            return float(x[best])
+        curvature, slope, _ = np.polyfit(x[near] - x[best], y[near], 2)
+        if curvature <= 0:
+            return float(x[best])
+        vertex = x[best] - slope / (2 * curvature)
+        return float(np.clip(vertex, x[near].min(), x[near].max()))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A recipe's tuned rates: log10 by size, their common standard error, and the effective depths."""
+
+    name: str
+    decades: Mapping[int, float]
+    depths: Mapping[int, int]
+    standard_error: float
+    rising: tuple[int, ...]  # sizes whose validation loss at the best rate rises over the last quarter of training
+
+    @property
+    def exponent(self) -> float:
+        """The slope of log rate over log effective depth, by least squares."""
+        sizes = sorted(self.decades)
+        depths = [math.log10(self.depths[size]) for size in sizes]
+        return float(np.polyfit(depths, [self.decades[size] for size in sizes], 1)[0])
+
+    @property
+    def floor(self) -> float:
+        """The error that noise alone gives a transfer: both ends are known to one standard error."""
+        return math.sqrt(2) * self.standard_error
+
+    def errors(self, exponent: float) -> list[float]:
+        """Distances in decades, from the smallest size to each larger one, of a rate carried by an exponent."""
+        first, *larger = sorted(self.decades)
+        found = []
+        for size in larger:
+            carried = self.decades[first] + exponent * math.log10(self.depths[size] / self.depths[first])
+            found.append(abs(carried - self.decades[size]))
+        return found
+
+
+def read_tuned(path: Path, metric: str = "validation") -> Tuned:
+    """A recipe's tuned rates, judged by one column of its table."""
+    with open(path, newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row[metric]]
+    curves: dict[tuple[int, int], list[dict[str, str]]] = {}
+    for row in rows:
+        curves.setdefault((int(row["size"]), int(row["seed"])), []).append(row)
+    vertices: dict[int, list[float]] = {}
+    rising = set()
+    for (size, _), runs in sorted(curves.items()):
+        runs.sort(key=lambda row: float(row["rate"]))
+        curve = Curve(tuple(float(row["rate"]) for row in runs), tuple(float(row[metric]) for row in runs))
+        vertices.setdefault(size, []).append(curve.vertex)
+        best = min(runs, key=lambda row: float(row[metric]))
+        if float(best["validation"]) > float(best["validation_75"]):
+            rising.add(size)
+    squares = [float(np.var(found, ddof=1)) for found in vertices.values() if len(found) > 1]
+    seeds = min(map(len, vertices.values()))
+    error = math.sqrt(sum(squares) / len(squares) / seeds) if squares else math.nan
+    depths = {int(row["size"]): int(row["depth"]) for row in rows}
+    means = {size: float(np.mean(found)) for size, found in vertices.items()}
+    return Tuned(path.stem, means, depths, error, tuple(sorted(rising)))
+
+
+Exponent = Callable[[Tuned, Sequence[Tuned]], float]
+"""The exponent that a rule takes for a recipe, given the other recipes."""
+
+RULES: dict[str, Exponent] = {
+    "copy": lambda recipe, others: 0.0,
+    "constant exponent": lambda recipe, others: median(other.exponent for other in others),
+    "law": lambda recipe, others: LAW_EXPONENT,
+}
+
+
+def rule_errors(recipes: Sequence[Tuned], rule: str) -> dict[str, list[float]]:
+    """Every transfer's error, by recipe; what a rule learns from tuned rates, it learns from the other recipes."""
+    found = {}
+    for recipe in recipes:
+        others = [other for other in recipes if other.name != recipe.name]
+        found[recipe.name] = recipe.errors(RULES[rule](recipe, others))
+    return found
+
+
+def gain(worse: Mapping[str, Sequence[float]], better: Mapping[str, Sequence[float]]) -> tuple[float, float, float]:
+    """How much less one rule errs than another: median over recipes, with a bootstrap interval over recipes."""
+    differences = np.array([median(worse[name]) - median(better[name]) for name in worse])
+    draws = np.random.default_rng(0).integers(len(differences), size=(RESAMPLES, len(differences)))
+    medians = np.median(differences[draws], axis=1)
+    low, high = np.quantile(medians, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(np.median(differences)), float(low), float(high)
+
+
+def table(recipes: Sequence[Tuned]) -> str:
+    """A row for every recipe, then the median over recipes: exponent, noise floor and every rule's median error."""
+    errors = {rule: rule_errors(recipes, rule) for rule in RULES}
+    lines = ["| recipe | exponent | floor | " + " | ".join(RULES) + " |", "|---|---|---|" + "---|" * len(RULES)]
+    for recipe in recipes:
+        medians = " | ".join(f"{median(errors[rule][recipe.name]):.2f}" for rule in RULES)
+        note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
+        lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
+    totals = " | ".join(f"{median(median(found) for found in errors[rule].values()):.2f}" for rule in RULES)
+    lines.append(f"| median of {len(recipes)} | | | {totals} |")
+    return "\n".join(lines) + "\n"
