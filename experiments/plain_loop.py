@@ -9,8 +9,8 @@ from torch import Tensor
 
 from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
+from depthlr.training.device import autocast, products_in
 from depthlr.training.optimizer import make_optimizers
-from depthlr.training.precision import autocast, products_in
 from depthlr.training.schedule import factors_of
 from depthlr.training.task import Task
 

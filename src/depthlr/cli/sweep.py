@@ -40,7 +40,7 @@ from depthlr.study.store import read_store
 from depthlr.study.task import load_data, task_at
 from depthlr.study.toml import read_study, study_from_dict
 from depthlr.training.engine import open_engine
-from depthlr.training.trial import try_step
+from depthlr.training.serial import try_step
 
 
 def sweep(

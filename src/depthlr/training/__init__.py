@@ -3,10 +3,9 @@
 from depthlr.training.cell import Cell, Evaluation, Outcome, Runner
 from depthlr.training.engine import open_engine
 from depthlr.training.graphs import GraphRunner
-from depthlr.training.serial import SerialRunner
+from depthlr.training.serial import SerialRunner, try_step
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import Training
-from depthlr.training.trial import try_step
 from depthlr.training.workers import Workers
 
 __all__ = [

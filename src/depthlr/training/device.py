@@ -1,10 +1,14 @@
-"""What this process trains on: a GPU where there is one, else the cores it may use."""
+"""The device that trains: which one, what to do when its memory is full, and how precisely it multiplies."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import torch
+
+from depthlr.errors import DepthlrError
 
 
 def chosen_device() -> str:
@@ -15,3 +19,33 @@ def chosen_device() -> str:
 def cores() -> int:
     """Those this process may use, where the system says so: a Mac counts its cores only."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def explain_full_memory() -> Iterator[None]:
+    """Say what to do about a GPU that runs out of memory inside, where nothing smaller is left to try."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise DepthlrError(
+            "a model of this size does not fit on the GPU with this batch: take a smaller batch or model."
+        ) from error
+
+
+@contextlib.contextmanager
+def products_in(precision: str) -> Iterator[None]:
+    """Set how matrix products and convolutions are computed on a GPU, and put the setting back."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = before
+
+
+def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """bf16 activations with fp32 weights, or nothing. Casts are not cached: a captured graph must make its own."""
+    if precision != "bf16":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from depthlr.errors import kind_and_message
 from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, has_diverged
-from depthlr.training.memory import memory_told
-from depthlr.training.precision import products_in
+from depthlr.training.device import explain_full_memory, products_in
 from depthlr.training.stepper import Start, Stepper, start_of
 from depthlr.training.task import Task
 
@@ -51,7 +50,7 @@ class _Lane:
 class GraphRunner:
     """Trains cells of one task on one CUDA device: as many at once, up to `most`, as run best."""
 
-    @memory_told()
+    @explain_full_memory()
     def __init__(self, task: Task, device: torch.device | str = "cuda", *, most: int = MOST_LANES) -> None:
         self._task = task
         self._device = torch.device(device)
@@ -183,7 +182,7 @@ class GraphRunner:
             self._starts[cell.seed] = start_of(self._task, self._host, cell.seed, self._device)
         stepper.load(self._starts[cell.seed], cell.rate)
 
-    @memory_told()
+    @explain_full_memory()
     def _begin(self, lane: _Lane, cell: Cell) -> None:
         lane.cell, lane.done, lane.ran, lane.started = cell, 0, 0, time.perf_counter()
         lane.looked = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,9 +18,8 @@ from torch import Tensor
 from depthlr.trace.attributes import attributes_kept
 from depthlr.trace.random_states import random_states_kept
 from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
-from depthlr.training.memory import memory_told
+from depthlr.training.device import chosen_device, explain_full_memory, products_in
 from depthlr.training.optimizer import make_optimizers
-from depthlr.training.precision import products_in
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
@@ -30,7 +30,7 @@ LOOKS = 16  # how often a run is looked at for divergence
 class SerialRunner:
     """Trains cells of one task on one device."""
 
-    @memory_told()
+    @explain_full_memory()
     def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
         self._task, self._training = task, task.training
         self._device = torch.device(device)
@@ -53,7 +53,7 @@ class SerialRunner:
     def close(self) -> None:
         del self._model, self._examples
 
-    @memory_told()
+    @explain_full_memory()
     def _one(self, cell: Cell) -> Outcome:
         start = time.perf_counter()
         task, training = self._task, self._training
@@ -90,6 +90,12 @@ class SerialRunner:
             for _ in range(self._held_out.batches):
                 self._held_out.add_batch(model)
         return self._held_out.evaluation(steps)
+
+
+def try_step(task: Task) -> None:
+    """Raise one sentence if the first step cannot be taken on the device that will train, before a file is made."""
+    once = replace(task, training=replace(task.training.for_steps(1), schedule="constant", warmup=None, cooldown=None))
+    list(SerialRunner(once, chosen_device()).train([Cell(0, 0, 0.0)]))
 
 
 def _curve(losses: Sequence[Tensor]) -> NDArray[np.float32]:

@@ -19,7 +19,7 @@ from depthlr.data.examples import Examples, one_pass
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.training.augment import augmented
 from depthlr.training.cell import Evaluation
-from depthlr.training.precision import autocast
+from depthlr.training.device import autocast
 from depthlr.training.task import LossFn, Task, mean_cross_entropy, predictions
 
 IGNORED = -100  # the label that cross-entropy leaves out
