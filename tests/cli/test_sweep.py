@@ -67,7 +67,7 @@ def stop_after(monkeypatch):
                 yield pair
 
     @contextmanager
-    def engine(study, examples, held_out, workers):
+    def engine(study, examples, held_out, workers, limits):
         try:
             yield lambda size: Runner(landscape(1, study), size)
         finally:

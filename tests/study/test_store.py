@@ -328,7 +328,7 @@ def test_a_record_of_a_wrong_kind_with_a_valid_digest_is_damaged(filled, changes
     losses = as_bytes(bad.losses)
     digest = hashlib.sha256(repr(head).encode() + losses + as_bytes(evaluations)).hexdigest()
     change(filled, "DELETE FROM cells WHERE rowid = 1")
-    change(filled, "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, digest, evaluations)
+    change(filled, "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, digest, evaluations, "")
     content = read_store(filled)
     assert (len(content.records), len(content.damaged)) == (len(CELLS) - 1, 1)
     assert "1 damaged record" in results_of(content).notes[0]

@@ -80,7 +80,7 @@ def test_a_changed_evaluation_is_seen() -> None:
     outcome = Outcome(np.ones(4, np.float32), 1.0, False, (Evaluation(4, 0.5, 0.25),))
     row = list(record(Cell(1, 0, 0.1), outcome, None, metric="validation").row())
     assert read_record(row).evaluated() == outcome.evaluations
-    row[-1] = np.array([4, 0.4, 0.25]).tobytes()
+    row[-2] = np.array([4, 0.4, 0.25]).tobytes()
     assert read_record(row) is None
 
 
@@ -89,6 +89,7 @@ def test_a_file_from_before_evaluations_is_read_and_goes_on(tmp_path) -> None:
     results, path = swept(tmp_path, plain)
     with sqlite3.connect(path) as connection:
         connection.execute("ALTER TABLE cells DROP COLUMN evaluations")
+        connection.execute("ALTER TABLE cells DROP COLUMN failure")
         connection.execute("DELETE FROM cells WHERE size = 2")
     assert len(read_results(path).records) == 3
     again, _ = swept(tmp_path, plain)

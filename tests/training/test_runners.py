@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 from tests.training.tiny import (
-    dying_task,
     endless_task,
     held_task,
     printing_task,
@@ -48,7 +46,6 @@ from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
 from depthlr.training.stepper import Stepper, another, compile_repeated, start_of
 from depthlr.training.task import Task
 from depthlr.training.training import OPTIMIZERS
-from depthlr.training.workers import _train
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
@@ -128,34 +125,22 @@ def test_workers_give_the_same_numbers_in_any_order() -> None:
 
 def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
     pool = Workers(endless_task, workers=1)
-    future = pool._pool.submit(_train, CELLS[0])
-    closing = threading.Thread(target=pool.close, daemon=True)
-    closing.start()
-    closing.join(timeout=60)
-    assert not closing.is_alive()
-    assert isinstance(future.exception(timeout=60), BrokenProcessPool)
+    training = pool.train(CELLS[:1])
+    trained = threading.Thread(target=lambda: next(training, None), daemon=True)
+    trained.start()
+    process = pool._workers[0].process
+    pool.close()
+    assert not process.is_alive()
+    trained.join(timeout=60)
+    assert not trained.is_alive()
 
 
-def test_closing_that_is_interrupted_still_ends_the_workers(monkeypatch) -> None:
+def test_a_pool_that_is_forgotten_leaves_no_process() -> None:
     pool = Workers(endless_task, workers=1)
-    future = pool._pool.submit(_train, CELLS[0])
-
-    def interrupted(**options) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pool._pool, "shutdown", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        pool.close()
-    assert isinstance(future.exception(timeout=60), BrokenProcessPool)
-
-
-def test_a_worker_that_dies_is_named_with_what_may_have_killed_it() -> None:
-    pool = Workers(dying_task, workers=1)
-    try:
-        with pytest.raises(DepthlrError, match=r"worker process died .*__main__.* is kept"):
-            list(pool.train(CELLS))
-    finally:
-        pool.close()
+    process = pool._workers[0].process
+    pool._life.close()  # as when this process dies
+    process.join(timeout=60)
+    assert process.exitcode == 1
 
 
 def test_workers_need_no_shared_memory_and_leave_no_file(monkeypatch, tmp_path) -> None:
@@ -205,7 +190,7 @@ def test_what_a_model_prints_in_a_worker_goes_to_standard_error(capfd) -> None:
 def test_closing_ends_a_worker_that_is_stopped() -> None:
     pool = Workers(tiny_task, workers=1)
     list(pool.train(CELLS[:1]))
-    ((pid, _),) = pool._pool._processes.items()
+    pid = pool._workers[0].process.pid
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED)
     closing = threading.Thread(target=pool.close, daemon=True)
@@ -277,10 +262,10 @@ def test_a_captured_step_without_memory_is_left_to_whoever_can_take_fewer_lanes(
 def test_a_sentence_crosses_from_worker_processes() -> None:
     pool = Workers(unreduced_task, workers=1)
     try:
-        with pytest.raises(DepthlrError, match=r"the loss has shape \(16,\)"):
-            list(pool.train(CELLS))
+        outcomes = [outcome for _, outcome in pool.train(CELLS)]
     finally:
         pool.close()
+    assert all("the loss has shape (16,)" in outcome.failure for outcome in outcomes)
 
 
 def test_a_loss_of_one_entry_is_a_number() -> None:
@@ -399,7 +384,7 @@ def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -
     class Opened:
         lanes = 4
 
-        def __init__(self, task, device, *, most) -> None:
+        def __init__(self, task, device, *, most, timeout) -> None:
             tried.append((task, most))
 
     monkeypatch.setattr(engine, "GraphRunner", Opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from dataclasses import replace
 from functools import partial
@@ -65,3 +66,70 @@ def printing_task(size: int) -> Task:
 
 def dying_task(size: int) -> Task:
     os._exit(1)
+
+
+# -- tasks of which one seed fails -----------------------------------------------------------------------------------
+
+
+class Failing(nn.Module):
+    """A model that fails in its first forward pass in the cell whose seed is 1."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and self.linear.bias.detach()[0] == 1:  # as `initialise_marked` marks seed 1
+            FAILURES[self.how]()
+        return self.linear(x.flatten(1))
+
+
+def raises() -> None:
+    raise ValueError("no luck")
+
+
+def exits() -> None:
+    raise SystemExit(3)
+
+
+def hangs() -> None:
+    threading.Event().wait()
+
+
+def crashes() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def is_killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def runs_out_of_memory() -> None:
+    raise MemoryError
+
+
+FAILURES = {
+    "raises": raises,
+    "exits": exits,
+    "hangs": hangs,
+    "segmentation fault": crashes,
+    "killed": is_killed,
+    "memory": runs_out_of_memory,
+}
+
+
+def initialise_marked(model: nn.Module, seed: int) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.linear.bias[0] = float(seed == 1)
+
+
+def failing_task(size: int, how: str) -> Task:
+    return Task(
+        build=partial(Failing, how),
+        initialise=initialise_marked,
+        examples=digit_set(),
+        training=Training(steps=4, batch=16),
+    )

@@ -41,6 +41,7 @@ from depthlr.study.task import load_data, task_at
 from depthlr.study.toml import read_study, study_from_dict
 from depthlr.training.engine import open_engine
 from depthlr.training.serial import try_step
+from depthlr.training.workers import Limits
 
 
 def sweep(
@@ -80,6 +81,11 @@ def sweep(
         int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
+    timeout: Annotated[float | None, typer.Option(help="give a cell up after so many seconds")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="try a cell again whose process died")] = 1,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Sweep rates at several depths and fit the law; run again, it resumes."""
@@ -93,11 +99,11 @@ def sweep(
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
-        results = _run(wanted, path, serve, workers)
+        results = _run(wanted, path, serve, workers, Limits(timeout, retries), retry_failed)
     _print(results, path, json)
 
 
-def _run(wanted: Study, path: Path, serve: bool, workers: int | None) -> Results:
+def _run(wanted: Study, path: Path, serve: bool, workers: int | None, limits: Limits, retry_failed: bool) -> Results:
     examples, held_out = load_data(wanted)
     depths = depths_of(wanted, examples.input)
     if parse_spec(wanted.model.spec).family != "zoo" and wanted.training.variance != "own":
@@ -109,10 +115,17 @@ def _run(wanted: Study, path: Path, serve: bool, workers: int | None) -> Results
             with (
                 _live_page(path, serve),
                 SweepProgress(wanted) as progress,
-                engine_for(wanted, examples, held_out, workers) as open_runner,
+                engine_for(wanted, examples, held_out, workers, limits) as open_runner,
             ):
                 return run_sweep(
-                    wanted, open_runner, path, examples=examples, held_out=held_out, depths=depths, progress=progress
+                    wanted,
+                    open_runner,
+                    path,
+                    examples=examples,
+                    held_out=held_out,
+                    depths=depths,
+                    progress=progress,
+                    retry_failed=retry_failed,
                 )
         except SweepInterrupted as stop:
             print_note(f"{stop}")
@@ -120,13 +133,17 @@ def _run(wanted: Study, path: Path, serve: bool, workers: int | None) -> Results
 
 
 def engine_for(
-    study: Study, examples: Examples, held_out: Examples | None = None, workers: int | None = None
+    study: Study,
+    examples: Examples,
+    held_out: Examples | None = None,
+    workers: int | None = None,
+    limits: Limits | None = None,
 ) -> AbstractContextManager[OpenRunner]:
     """Runners of the training layer, for a study's models of any size; `workers` processes where there is no GPU."""
     # Picklable, so that worker processes can call it.
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     try_step(make_task(study.model.sizes[0]))
-    return open_engine(make_task, workers=workers)
+    return open_engine(make_task, workers=workers, limits=limits)
 
 
 def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | None) -> tuple[Study, Path]:

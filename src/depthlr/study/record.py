@@ -13,9 +13,22 @@ import numpy as np
 
 from depthlr.training.cell import Cell, Evaluation, Outcome
 
-COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished", "losses", "sha256", "evaluations")
-TYPES = (int, int, float, float, int, float, str, bytes, str)  # of all columns but the last, which may be empty
+COLUMNS = (
+    "size",
+    "seed",
+    "rate",
+    "loss",
+    "diverged",
+    "seconds",
+    "finished",
+    "losses",
+    "sha256",
+    "evaluations",
+    "failure",
+)
+TYPES = (int, int, float, float, int, float, str, bytes, str)  # of all columns but the last two, which may be empty
 EVALUATION_BYTES = 3 * 8
+MOST_FAILURE = 500  # characters of a reason
 
 
 @dataclass(frozen=True)
@@ -32,11 +45,13 @@ class Record:
     finished: str  # the date and time, UTC; empty where it is not known
     losses: bytes = field(repr=False)
     evaluations: bytes = field(default=b"", repr=False)
+    failure: str = ""  # why it could not be trained, if so; it counts as diverged
 
     @property
     def sha256(self) -> str:
         head = (*_values(self.cell), self.loss, self.diverged, self.seconds, self.finished, len(self.losses))
-        return hashlib.sha256(repr(head).encode() + self.losses + self.evaluations).hexdigest()
+        tail = self.losses + self.evaluations + self.failure.encode()
+        return hashlib.sha256(repr(head).encode() + tail).hexdigest()
 
     def evaluated(self) -> tuple[Evaluation, ...]:
         """What the run was evaluated as, in the order of its steps."""
@@ -46,7 +61,7 @@ class Record:
     def row(self) -> tuple[Any, ...]:
         """As the store writes it, in the order of COLUMNS."""
         head = (*_values(self.cell), self.loss, int(self.diverged), self.seconds, self.finished)
-        return (*head, self.losses, self.sha256, self.evaluations)
+        return (*head, self.losses, self.sha256, self.evaluations, self.failure)
 
 
 def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
@@ -68,23 +83,29 @@ def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "bud
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [(one.steps, one.loss, math.nan if one.accuracy is None else one.accuracy) for one in outcome.evaluations]
     evaluations = np.array(rows, dtype="<f8").tobytes()
-    return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations)
+    failure = _one_line(outcome.failure or "")
+    return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations, failure)
 
 
 def read_record(row: Sequence[Any]) -> Record | None:
     """A record as it was written, or None where a bit of it changed since, or where it is none of ours."""
-    *known, evaluations = row
+    *known, evaluations, failure = row
     size, seed, rate, loss, diverged, seconds, finished, losses, sha256 = known
     if tuple(map(type, known)) != TYPES or diverged not in (0, 1) or len(losses) % 4:
         return None
-    if evaluations is None:  # a record from before runs were evaluated
-        evaluations = b""
-    if not isinstance(evaluations, bytes) or len(evaluations) % EVALUATION_BYTES:
+    evaluations = b"" if evaluations is None else evaluations  # a record from before runs were evaluated
+    failure = "" if failure is None else failure
+    if not isinstance(evaluations, bytes) or len(evaluations) % EVALUATION_BYTES or not isinstance(failure, str):
         return None
-    found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, losses, evaluations)
+    found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, losses, evaluations, failure)
     possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == (loss == math.inf)
     possible = possible and 0 <= seconds < math.inf and _is_date(finished)
     return found if possible and found.sha256 == sha256 else None
+
+
+def _one_line(text: str) -> str:
+    """Without what a terminal or a table would take for something else."""
+    return "".join(c if c.isprintable() else " " for c in text)[:MOST_FAILURE]
 
 
 def _is_date(text: str) -> bool:

@@ -55,6 +55,7 @@ def sweep(
     depths: Mapping[int, int] | None = None,
     progress: Progress | None = None,
     environment: Environment | None = None,
+    retry_failed: bool = False,
 ) -> Results:
     """Run a study, or what is left of it, into its file. The data's digest and `depths` are recorded with it.
 
@@ -66,6 +67,8 @@ def sweep(
     watch = progress or Silent()
     digest = data_digest(examples, held_out)
     with open_store(path, study, data_digest=digest, depths=depths) as store:
+        if retry_failed:
+            store.drop_failed()
         content = store.content()
         records = dict(content.records)
         cells = _wanted(study, records)
@@ -114,6 +117,17 @@ def _train(
                         "others are kept; run the same again."
                     )
                 cells = wanted_next
+        _check_some_trained(records, size)
+
+
+def _check_some_trained(records: Mapping[Cell, Record], size: int) -> None:
+    """Every cell of a size that fails, fails for a reason that larger sizes would share."""
+    here = [kept for cell, kept in records.items() if cell.size == size]
+    if here and all(kept.failure for kept in here):
+        raise DepthlrError(
+            f"all {len(here)} cells of size {size} failed ({here[0].failure}): mend that, and run the same again with "
+            "--retry-failed."
+        )
 
 
 def _wanted(study: Study, records: Mapping[Cell, Record]) -> list[Cell]:

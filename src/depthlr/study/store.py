@@ -39,9 +39,11 @@ PATIENCE = 30.0  # seconds to wait for a reader or the writer to end its transac
 TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
-    "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, PRIMARY KEY (size, seed, rate))",
+    "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, failure TEXT, PRIMARY KEY (size, seed, rate))",
 )
-WITHOUT_EVALUATIONS = TABLES[1].replace("evaluations BLOB, ", "")  # as cells were kept before runs were evaluated
+WITHOUT_EVALUATIONS = TABLES[1].replace(
+    "evaluations BLOB, failure TEXT, ", ""
+)  # as cells were kept before runs were evaluated
 DIGESTS = "sha256"  # the row of facts that holds the digests of the others, by name
 # What SQLite's integrity check says of single rows and indexes; all else it says is of broken pages.
 ROW_COMPLAINT = re.compile(
@@ -84,6 +86,11 @@ class Store:
             _rebuild(self._connection)
         self._dropped = ()
 
+    def drop_failed(self) -> None:
+        """Forget the cells that could not be trained, so that they are tried again."""
+        with _sentences(self.path), _transaction(self._connection):
+            self._connection.execute("DELETE FROM cells WHERE failure != ''")
+
     def put(self, record: Record) -> None:
         """Keep a finished cell, for good once this returns; a damaged record of it is replaced."""
         marks = ", ".join("?" * len(COLUMNS))
@@ -121,7 +128,8 @@ def open_store(
                 if new:
                     _create(connection)
                 elif "NULL" in cell_columns(connection):  # a file from before runs were evaluated
-                    connection.execute("ALTER TABLE cells ADD COLUMN evaluations BLOB")
+                    for column in ("evaluations BLOB", "failure TEXT"):
+                        connection.execute(f"ALTER TABLE cells ADD COLUMN {column}")
                 if not new and not indexed:
                     dropped = _rebuild(connection)
                 _keep_facts(place, connection, study, data_digest, depths)

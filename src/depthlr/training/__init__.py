@@ -6,12 +6,13 @@ from depthlr.training.graphs import GraphRunner
 from depthlr.training.serial import SerialRunner, try_step
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import Training
-from depthlr.training.workers import Workers
+from depthlr.training.workers import Limits, Workers
 
 __all__ = [
     "Cell",
     "Evaluation",
     "GraphRunner",
+    "Limits",
     "Outcome",
     "Runner",
     "SerialRunner",

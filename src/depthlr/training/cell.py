@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from depthlr.errors import DepthlrError, kind_and_message
 
 
 @dataclass(frozen=True, order=True)
@@ -36,6 +39,24 @@ class Outcome:
     seconds: float
     diverged: bool
     evaluations: tuple[Evaluation, ...] = ()
+    failure: str | None = None  # why there is no loss: the model raised, its process died, its time was up
+
+
+def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
+    """What a run returns, or a failed outcome with the reason if the model, its loss or its data raise or exit."""
+    start = time.monotonic()
+    try:
+        return train()
+    except SystemExit as error:
+        reason = f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)})"
+    except Exception as error:
+        reason = str(error).rstrip(".") if isinstance(error, DepthlrError) else kind_and_message(error)
+    return failed(reason, time.monotonic() - start)
+
+
+def failed(reason: str, seconds: float) -> Outcome:
+    """The outcome of a cell that could not be trained; it counts as diverged."""
+    return Outcome(np.zeros(0, np.float32), seconds, True, failure=reason)
 
 
 BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is below 1, will not come back
@@ -51,6 +72,6 @@ class Runner(Protocol):
     """Trains cells of one size; `close` gives back what it holds."""
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        """Outcomes as they come, in any order."""
+        """Outcomes as they come, in any order. A cell that fails has an outcome that says why."""
 
     def close(self) -> None: ...

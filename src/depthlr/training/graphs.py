@@ -10,12 +10,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from depthlr.errors import kind_and_message
-from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, has_diverged
+from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, failed, has_diverged
 from depthlr.training.device import explain_full_memory, products_in
 from depthlr.training.stepper import Start, Stepper, start_of
 from depthlr.training.task import Task
@@ -23,6 +24,7 @@ from depthlr.training.task import Task
 LOOKS = 16  # how often a run is looked at for divergence
 MOST_LANES = 16
 WARM_UP, TIMED = 2, 8  # steps of every lane, or all it has, to see whether another one pays
+DEVICE_ERROR: Any = getattr(torch, "AcceleratorError", ())  # of CUDA itself, in PyTorch 2.8 and newer
 PAYS = 0.97  # another doubling of lanes must take at most this share of the time a step a cell
 WAYS = (
     "captured",
@@ -41,6 +43,7 @@ class _Lane:
     draws: bool  # random numbers, at every step
     sums: dict[int, Tensor] = field(default_factory=dict)  # of each evaluation, on the device
     cell: Cell | None = None
+    failure: Outcome | None = None  # of that cell
     done: int = 0  # steps queued, or all of them once it has diverged
     ran: int = 0  # steps queued
     started: float = 0.0
@@ -51,8 +54,15 @@ class GraphRunner:
     """Trains cells of one task on one CUDA device: as many at once, up to `most`, as run best."""
 
     @explain_full_memory()
-    def __init__(self, task: Task, device: torch.device | str = "cuda", *, most: int = MOST_LANES) -> None:
-        self._task = task
+    def __init__(
+        self,
+        task: Task,
+        device: torch.device | str = "cuda",
+        *,
+        most: int = MOST_LANES,
+        timeout: float | None = None,
+    ) -> None:
+        self._task, self._timeout = task, timeout
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
         self._held_out = None if task.held_out is None else task.held_out.to(self._device)
@@ -86,11 +96,16 @@ class GraphRunner:
             while waiting or any(lane.cell for lane in self._lanes):
                 for lane in self._lanes:
                     if lane.cell is None and waiting:
-                        self._begin(lane, waiting.pop())
-                    self._advance(lane)
+                        lane.cell = waiting.pop()
+                        lane.failure = self._failure(lane, self._begin)
+                    if lane.cell is not None and lane.failure is None:
+                        lane.failure = self._failure(lane, self._advance)
                 for lane in self._lanes:
-                    if lane.cell is not None and (outcome := self._finished(lane)) is not None:
-                        cell, lane.cell = lane.cell, None
+                    if lane.cell is None:
+                        continue
+                    outcome = lane.failure or self._finished(lane)
+                    if outcome is not None:
+                        cell, lane.cell, lane.failure = lane.cell, None, None
                         yield cell, outcome
 
     def close(self) -> None:
@@ -182,9 +197,30 @@ class GraphRunner:
             self._starts[cell.seed] = start_of(self._task, self._host, cell.seed, self._device)
         stepper.load(self._starts[cell.seed], cell.rate)
 
+    def _failure(self, lane: _Lane, act: Callable[[_Lane], None]) -> Outcome | None:
+        """Act on a lane; the failure of its cell, if its model raises or its time is up.
+
+        A captured step runs none of the model's own code. An error of the GPU itself ends the process's work on it, so
+        it is raised: the cells to come would fail for the same reason.
+        """
+        try:
+            act(lane)
+        except DEVICE_ERROR:
+            raise
+        except (DepthlrError, RuntimeError) as error:
+            lane.stream.synchronize()
+            return failed(str(error).rstrip("."), time.perf_counter() - lane.started)
+        seconds = time.perf_counter() - lane.started
+        if self._timeout is not None and seconds > self._timeout and lane.done < self._steps:
+            lane.stream.synchronize()
+            return failed(f"it took longer than {self._timeout:g} s", seconds)
+        return None
+
     @explain_full_memory()
-    def _begin(self, lane: _Lane, cell: Cell) -> None:
-        lane.cell, lane.done, lane.ran, lane.started = cell, 0, 0, time.perf_counter()
+    def _begin(self, lane: _Lane) -> None:
+        cell = lane.cell
+        assert cell is not None
+        lane.done, lane.ran, lane.started = 0, 0, time.perf_counter()
         lane.looked = None
         torch.cuda.manual_seed(cell.seed)  # dropout; with several lanes nothing draws
         with torch.cuda.stream(lane.stream):
@@ -225,7 +261,7 @@ class GraphRunner:
         if lane.done < self._steps:
             return None
         lane.stream.synchronize()
-        losses = lane.stepper.losses.cpu().numpy()[: lane.ran]
+        losses = lane.stepper.losses.cpu().numpy()[: lane.ran].copy()
         diverged = has_diverged(losses)
         evaluations: tuple[Evaluation, ...] = ()
         if lane.stepper.held_out is not None and not diverged:

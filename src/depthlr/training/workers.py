@@ -1,66 +1,194 @@
 """Cells on several CPU cores: one process a core, one thread each, which beats threads on small models.
 
+A cell that raises, exits, hangs or takes its process down is lost alone: its outcome says why, and the others go on.
 The task, with its examples, goes to the workers in one temporary file that they map into memory. Shared memory
 (`/dev/shm`) would need no file, but containers often have 64 MB of it, and a killed process leaves its segments behind.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import tempfile
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Cell, Outcome
+from depthlr.training.cell import Cell, Outcome, failed, outcome_or_failure
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task
 
 MakeTask = Callable[[int], Task]
 
-_make_task: MakeTask  # of a worker process
-_runners: dict[int, SerialRunner] = {}  # of a worker process, by size
+
+@dataclass(frozen=True)
+class Limits:
+    """What a cell may cost.
+
+    Args:
+        timeout: seconds after which a cell is given up; None waits for ever.
+        retries: how often a cell is tried again after its process died. An error of the model's own code is final.
+    """
+
+    timeout: float | None = None
+    retries: int = 1
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
+            raise DepthlrError(f"a time limit of {self.timeout:g} s cannot be kept: give a number of seconds above 0.")
 
 
 class Workers:
     """A pool that outlives sizes. `make_task(size)` is called in the workers, so it must be picklable."""
 
-    def __init__(self, make_task: MakeTask, workers: int) -> None:
-        context = get_context("spawn")
-        ends, self._life = context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
+    def __init__(self, make_task: MakeTask, workers: int, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._context = get_context("spawn")
+        self._ends, self._life = self._context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
         self._file = _written(make_task)
-        self._pool = ProcessPoolExecutor(workers, context, _start, (self._file, ends))
+        self._workers = [self._started() for _ in range(workers)]
 
     def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        futures = {self._pool.submit(_train, cell): cell for cell in cells}
+        waiting = deque(_Try(cell) for cell in cells)
+        self._workers = [self._started() if worker.lost else worker for worker in self._workers]
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool as error:
-            raise DepthlrError(
-                "a worker process died (out of memory, killed, or started by a script that does not sweep under "
-                'if __name__ == "__main__"); what had finished is kept: mend that, or take fewer workers '
-                "(depthlr sweep --workers 1), and go on."
-            ) from error
+            while waiting or any(worker.at_work for worker in self._workers):
+                for worker in self._workers:
+                    if worker.at_work is None and waiting:
+                        worker.give(waiting.popleft())
+                for place, worker in enumerate(self._workers):
+                    done = worker.at_work
+                    if done is None:
+                        continue
+                    outcome = worker.outcome(self._limits)
+                    if worker.lost:
+                        worker.kill()
+                        self._workers[place] = self._started()
+                    if outcome is None and worker.lost and done.tries <= self._limits.retries:
+                        waiting.appendleft(done)
+                    elif outcome is None and worker.lost:
+                        yield done.cell, failed(worker.epitaph, done.seconds)
+                    elif outcome is not None:
+                        yield done.cell, outcome
+                self._wait()
         finally:
-            for future in futures:
-                future.cancel()
+            for worker in self._workers:
+                if worker.at_work is not None:  # nobody waits for its result any more
+                    worker.lost = True
+                    worker.kill()
 
     def close(self) -> None:
         """End the processes, in the middle of a cell if need be: nobody is left to hear of it."""
-        self._life.close()  # first: however the waiting below is interrupted, nothing runs on
+        self._life.close()  # first: however the rest is interrupted, nothing runs on
         self._file.unlink(missing_ok=True)
-        for process in list((self._pool._processes or {}).values()):
-            process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
-        self._pool.shutdown(cancel_futures=True)
+        for worker in self._workers:
+            worker.kill()
+
+    def _started(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(self._file, self._ends, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _wait(self) -> None:
+        """Until a worker has something to say, or a cell's time is up."""
+        busy = [worker for worker in self._workers if worker.at_work is not None]
+        if busy:
+            left = min(worker.left(self._limits) for worker in busy)
+            connection.wait([worker.connection for worker in busy], None if left == math.inf else max(0.0, left))
+
+
+@dataclass
+class _Try:
+    cell: Cell
+    tries: int = 0
+    started: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+
+class _Worker:
+    """A process, our end of the pipe to it, and what it is at."""
+
+    def __init__(self, process: Any, connection: Connection) -> None:
+        self.process, self.connection = process, connection
+        self.at_work: _Try | None = None
+        self.lost = False
+        self.epitaph = ""  # why it was lost
+        self._ready = False  # it has sent its first word
+
+    def give(self, tried: _Try) -> None:
+        tried.tries += 1
+        tried.started = time.monotonic()
+        self.at_work = tried
+        with suppress(OSError):  # it died while idle: `outcome` says so
+            self.connection.send(tried.cell)
+
+    def outcome(self, limits: Limits) -> Outcome | None:
+        """The result of its cell, if there is one; or `lost`, with the reason."""
+        assert self.at_work is not None
+        try:
+            while self.connection.poll():
+                message = self.connection.recv()
+                if message == _READY:
+                    self._ready = True
+                    self.at_work.started = time.monotonic()
+                    continue
+                self.at_work = None
+                outcome: Outcome = message
+                return outcome
+        except (EOFError, OSError):
+            self.process.join(timeout=10)
+            if not self._ready:
+                raise DepthlrError(DIED_AT_START) from None
+            self._lose(f"its worker process died ({_exit_text(self.process.exitcode)})")
+            return None
+        if self.left(limits) <= 0:
+            tried = self.at_work
+            self._lose("")
+            return failed(f"it took longer than {limits.timeout:g} s", tried.seconds)
+        return None
+
+    def left(self, limits: Limits) -> float:
+        """Seconds until its cell is given up."""
+        assert self.at_work is not None
+        return math.inf if limits.timeout is None or not self._ready else limits.timeout - self.at_work.seconds
+
+    def kill(self) -> None:
+        self.process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
+        self.process.join()
+        self.connection.close()
+
+    def _lose(self, epitaph: str) -> None:
+        self.lost, self.epitaph, self.at_work = True, epitaph, None
+
+
+DIED_AT_START = (
+    "a worker process died as it started (out of memory, killed, or started by a script that does not sweep under "
+    'if __name__ == "__main__"); what had finished is kept: mend that, or take fewer workers '
+    "(depthlr sweep --workers 1), and go on."
+)
+_READY = "ready"
+
+
+def _exit_text(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {signal.Signals(-code).name}"
+    return f"exit code {code}"
 
 
 def _written(make_task: MakeTask) -> Path:
@@ -80,13 +208,36 @@ def _written(make_task: MakeTask) -> Path:
     return Path(name)
 
 
-def _start(file: Path, ends: Connection) -> None:
-    global _make_task
+# -- in a worker process -----------------------------------------------------------------------------------------------
+def _work(file: Path, ends: Connection, parent: Connection) -> None:
+    """Train the cells that the parent sends, one after the other, until it is gone."""
     os.dup2(2, 1)  # standard output is for results: what a model prints, from C too, goes to standard error
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and closes the pool
     threading.Thread(target=_die_with_the_pool, args=(file, ends), daemon=True).start()
     torch.set_num_threads(1)
-    _make_task = torch.load(file, mmap=True, weights_only=False)  # our own file: nobody else could write it
+    make_task = torch.load(file, mmap=True, weights_only=False)  # our own file: nobody else could write it
+    runners: dict[int, SerialRunner] = {}
+    parent.send(_READY)
+    while True:
+        cell = parent.recv()
+        if cell.size not in runners:
+            runners.clear()
+        parent.send(_trained(make_task, runners, cell))
+
+
+def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) -> Outcome:
+    """A cell's outcome, whatever the model's own code does."""
+
+    def train() -> Outcome:
+        if cell.size not in runners:
+            runners[cell.size] = SerialRunner(make_task(cell.size))
+        ((_, outcome),) = runners[cell.size].train([cell])
+        return outcome
+
+    outcome = outcome_or_failure(train)
+    if outcome.failure is not None:
+        runners.clear()  # what a failed run left in the model is not trusted
+    return outcome
 
 
 def _die_with_the_pool(file: Path, ends: Connection) -> None:
@@ -94,11 +245,3 @@ def _die_with_the_pool(file: Path, ends: Connection) -> None:
     connection.wait([ends])
     file.unlink(missing_ok=True)
     os._exit(1)
-
-
-def _train(cell: Cell) -> Outcome:
-    if cell.size not in _runners:
-        _runners.clear()
-        _runners[cell.size] = SerialRunner(_make_task(cell.size))
-    ((_, outcome),) = _runners[cell.size].train([cell])
-    return outcome

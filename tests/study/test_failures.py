@@ -1,0 +1,91 @@
+"""A sweep goes on where one of its cells fails, and ends with the reason where all of a size do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from depthlr.errors import DepthlrError
+from depthlr.study import parse_study, read_results, sweep, to_csv
+from depthlr.training import Cell, Outcome
+from depthlr.training.cell import failed
+
+STUDY = parse_study("""
+[model]
+spec = "mlp?width=8"
+vary = "layers"
+sizes = [1, 2]
+[training]
+steps = 4
+[search]
+low = 0.01
+high = 1.0
+points = 17
+seeds = 2
+""")
+
+
+class Bowl:
+    """Losses of a bowl around 0.1; some cells fail."""
+
+    def __init__(self, fails) -> None:
+        self._fails = fails
+        self.trained: list[Cell] = []
+
+    def train(self, cells):
+        for cell in cells:
+            self.trained.append(cell)
+            if self._fails(cell):
+                yield cell, failed("no luck", 0.1)
+            else:
+                loss = 1 + (math.log10(cell.rate) + 1) ** 2
+                yield cell, Outcome(np.full(4, loss, np.float32), 0.1, False)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_failed_cell_counts_as_worse_than_any_loss_and_the_sweep_finishes(tmp_path) -> None:
+    path = tmp_path / "s.sqlite"
+    runner = Bowl(lambda cell: cell.rate > 0.5)
+    results = sweep(STUDY, lambda size: runner, path)
+    assert results.complete
+    assert {round(optimum.rate, 3) for size in (1, 2) for optimum in results.inside(size)} == {0.1}
+    failures = [record for record in results.records if record.failure]
+    assert failures
+    assert all(record.loss == math.inf and record.failure == "no luck" for record in failures)
+    assert to_csv(read_results(path)) == to_csv(results)
+
+
+def test_failed_cells_are_trained_again_only_when_asked(tmp_path) -> None:
+    path = tmp_path / "s.sqlite"
+    sweep(STUDY, lambda size: Bowl(lambda cell: cell.rate > 0.5), path)
+    again = Bowl(lambda cell: False)
+    sweep(STUDY, lambda size: again, path)
+    assert again.trained == []
+    results = sweep(STUDY, lambda size: again, path, retry_failed=True)
+    assert {cell.rate > 0.5 for cell in again.trained} == {True}
+    assert not any(record.failure for record in results.records)
+
+
+def test_a_size_of_which_every_cell_fails_ends_the_sweep_with_the_reason(tmp_path) -> None:
+    path = tmp_path / "s.sqlite"
+    with pytest.raises(DepthlrError, match=r"all \d+ cells of size 2 failed \(no luck\)"):
+        sweep(STUDY, lambda size: Bowl(lambda cell: cell.size == 2), path)
+    assert {record.cell.size for record in read_results(path).records if not record.failure} == {1}
+
+
+def test_a_reason_is_kept_as_one_short_line(tmp_path) -> None:
+    def fails(cell: Cell) -> bool:
+        return cell.rate > 0.5
+
+    class Loud(Bowl):
+        def train(self, cells):
+            for cell, outcome in super().train(cells):
+                yield cell, failed("bell \a and\nline" * 100, 0.1) if fails(cell) else outcome
+
+    results = sweep(STUDY, lambda size: Loud(fails), tmp_path / "s.sqlite")
+    reasons = {record.failure for record in results.records if record.failure}
+    assert all(reason.isprintable() and len(reason) <= 500 for reason in reasons)
