@@ -80,6 +80,14 @@ def test_a_committed_table_is_of_the_recipe_in_the_list(recipe) -> None:
         assert read_tuned(RESULTS / f"{recipe.name}.csv").depths.keys() <= set(recipe.study.model.sizes)
 
 
+def test_the_page_shows_the_table_of_the_committed_results() -> None:
+    page = (RESULTS.parents[1] / "docs" / "realbench.md").read_text()
+    shown = page.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0]
+    design = [recipe.name for recipe in RECIPES if recipe.split == "design"]
+    finished = [name for name in design if (RESULTS / f"{name}.json").is_file()]
+    assert shown == table([read_tuned(RESULTS / f"{name}.csv") for name in finished])
+
+
 def test_the_printed_table_has_a_row_for_each_recipe() -> None:
     text = table([tuned("a", -0.2), tuned("b", -0.4)])
     assert [line.split("|")[1].strip() for line in text.splitlines()[2:]] == ["a", "b", "median of 2"]
