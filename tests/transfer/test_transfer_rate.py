@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from itertools import permutations
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, updat
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import RULES
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.carry import NOT_COMPARED, SEEDS
@@ -384,3 +386,65 @@ def test_a_measured_rates_interval_is_wider_from_one_draw_and_where_draws_scatte
 
 def test_it_prints_its_rule() -> None:
     assert str(transfer_rate(2.462e-3, 26, 14)) == "0.00623 (law: depth 26 -> 14, x 2.53, 80% 0.00365 to 0.0106)"
+
+
+DECAY = 0.75
+
+
+def layer_decay(order=None, *, scaled: bool = False, base: float = 1e-3):
+    """A factory of AdamW with layer-wise decay from the head down; `order` gives the places of the groups."""
+
+    def factory(parameters):
+        layers = list(parameters)
+        scales = [DECAY ** (len(layers) - 1 - place) for place in range(len(layers))]
+        rates = [{"lr": base, "lr_scale": s} if scaled else {"lr": base * s} for s in scales]
+        groups = [{"params": [p], **rate} for p, rate in zip(layers, rates, strict=True)]
+        places = range(len(groups)) if order is None else order(range(len(groups)))
+        return torch.optim.AdamW([groups[place] for place in places])
+
+    return factory
+
+
+def test_layer_wise_decay_gives_one_rate_for_every_order_of_groups() -> None:
+    source, target = resnet(1), resnet(1, seed=1)
+    count = len(list(source.parameters()))
+    assert count <= 5
+    found = {
+        measured(source, target, optimizer=layer_decay(lambda _, order=order: order)).rate
+        for order in permutations(range(count))
+    }
+    assert len(found) == 1  # to the last digit
+    suggested = {
+        depthlr.suggest_rate(source, BATCHES, F.cross_entropy, layer_decay(lambda _, order=order: order)).rate
+        for order in permutations(range(count))
+    }
+    assert len(suggested) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*group")
+def test_layer_wise_decay_to_a_deeper_model_is_of_the_largest_group_and_has_no_interval() -> None:
+    up, down, scaled = (
+        measured(draw(3), draw(12), optimizer=layer_decay(*order, **options), seeds=2)
+        for order, options in (((), {}), ((reversed,), {}), ((reversed,), {"scaled": True}))
+    )
+    assert up == down
+    assert scaled.rate == pytest.approx(up.rate, rel=1e-5)  # timm keeps the base in lr, and the ratio in lr_scale
+    assert LARGEST_GROUP in up.notes
+    assert any("not the same in every model" in note for note in up.notes)
+    assert (up.low, up.high) == (None, None)
+    # The largest rate is the head's, so the carried rate is what one tunes as the base rate.
+    (biggest,) = {max(g["lr"] for g in layer_decay()(resnet(b).parameters()).param_groups) for b in (3, 12)}
+    assert biggest == 1e-3
+
+
+def test_groups_of_the_same_ratios_keep_the_interval() -> None:
+    def head_twice(parameters):
+        *body, head = parameters
+        return torch.optim.SGD([{"params": body, "lr": 1.0}, {"params": [head], "lr": 2.0}])
+
+    with pytest.warns(UserWarning, match="largest rate"):
+        carried = measured(resnet(2), resnet(5), optimizer=head_twice)
+    assert carried.notes == (LARGEST_GROUP,)
+    assert carried.low is not None
+    with pytest.warns(UserWarning, match="largest rate"):
+        assert measured(resnet(2), resnet(5), optimizer=head_twice, rule="am-mup").notes == (LARGEST_GROUP,)

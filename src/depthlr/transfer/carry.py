@@ -21,7 +21,7 @@ from depthlr.energy.persistent import SEEDS, persistent_energies
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.seeds import EnergyOverSeeds
 from depthlr.energy.shares import Shares, shares
-from depthlr.energy.step import is_factory, optimizers_of
+from depthlr.energy.step import LARGEST_GROUP, is_factory, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, positive, whole
 from depthlr.law.domain import carried as finite_rate
@@ -46,6 +46,10 @@ NOISY = "the batches agree on hardly anything, so the measured rate is a guess: 
 NOT_COMPARED = (
     "carried rates were compared with tuned ones across depth, and across width where it grows with depth and no more: "
     "between these models there is no interval."
+)
+UNEQUAL_GROUPS = (
+    "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
+    "layer-wise decay over other numbers of layers: carried rates were not compared with tuned ones there."
 )
 MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
@@ -94,7 +98,10 @@ def transfer_rate(
             warnings.warn(note, stacklevel=2)
         return carried
     if rule == "am-mup":
-        return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed, units)
+        carried = _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed, units)
+        for note in carried.notes:
+            warnings.warn(note, stacklevel=2)
+        return carried
     if rule not in RULES:
         raise DepthlrError(f"There is no rule {rule!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
     chosen = rule_named(rule)
@@ -201,6 +208,7 @@ def _measured(
 ) -> CarriedRate:
     drawn: list[DrawnRate] = []
     depths: list[Depth] = []
+    ratios: list[tuple[float, ...]] = []
     notes = []
     models = [iter([place]) if isinstance(place, nn.Module) else draws(place, names) for place in places]
     energies = persistent_energies(models, batches.each, loss_fn, optimizer, seed=names[0])
@@ -218,13 +226,15 @@ def _measured(
         notes += [] if model.training else [EVALUATED]
         notes += [strange] if (strange := strange_size(measured)) else []
         depths.append(depth_on(model, batches.first, units))
+        ratios.append(group_ratios(optimizer, model))
     here, there = drawn
     source, target = (depth.total for depth in depths)
     change = measured_change(here, there, source, target, one_width=depths[0].widths == depths[1].widths)
     if here.noisy or there.noisy:
         notes.append(NOISY)
     notes += [] if compared(*depths) else [NOT_COMPARED]
-    known = not set(notes) - {ALIKE}  # how far such rates miss: not of guesses and models in eval mode
+    notes += group_notes(ratios)
+    known = not set(notes) - {ALIKE, LARGEST_GROUP}  # how far such rates miss: not of guesses and models in eval mode
     error = change.standard_error
     if error is not None and (error > UNSURE or change.law_share > MUCH):
         notes.append(
@@ -235,6 +245,19 @@ def _measured(
     moved = finite_rate(rate * change.factor, f"depth {source:g}", f"depth {target:g}")
     carried = CarriedRate(moved, "measured", source, target, change.factor, MEASURED, tuple(dict.fromkeys(notes)))
     return carried.within(measured_within(change, source, target)) if known else carried
+
+
+def group_ratios(optimizer: Any, model: nn.Module) -> tuple[float, ...]:
+    """The rates of a model's parameter groups over the largest, as the optimizer's factory sets them."""
+    return rate_ratios(optimizers_of(optimizer, list(model.parameters())))
+
+
+def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
+    """Of which group a carried rate is, and whether the models' groups differ; `ratios` has one entry per model."""
+    notes = [] if set(ratios) <= {(1.0,)} else [LARGEST_GROUP]
+    if len(set(ratios)) > 1:
+        notes.append(UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1]))
+    return notes
 
 
 def _am_mup(
@@ -260,4 +283,5 @@ def _am_mup(
         )
     # rate'^2 S'(1) = rate^2 S(1).
     factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
-    return CarriedRate(rate * factor, "am-mup", len(here.units), len(there.units), factor, AM_MUP)
+    notes = group_notes([group_ratios(optimizer, place) for place in places if isinstance(place, nn.Module)])
+    return CarriedRate(rate * factor, "am-mup", len(here.units), len(there.units), factor, AM_MUP, tuple(notes))

@@ -18,7 +18,7 @@ from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import SEEDS, PersistentEnergy, persistent_energy
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.shares import checked_batches, shares
-from depthlr.energy.step import has_stepped, optimizers_of
+from depthlr.energy.step import LARGEST_GROUP, has_stepped, moves, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.html import html_table
@@ -202,15 +202,10 @@ def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
     """How much further momentum takes each moving group in the long run than in the first step, which was measured."""
     gains = []
     for one in optimizers:
-        for group in filter(_moves, one.param_groups):
+        for group in filter(moves, one.param_groups):
             # Normalised steps (Adam, Muon) do not add up to longer ones.
             gains.append(_sgd_gain(group) if isinstance(one, SGD) else 1.0)
     return gains
-
-
-def _moves(group: dict[str, Any]) -> bool:
-    rate = group.get("initial_lr", group["lr"])  # a scheduler's warm-up may start at 0
-    return float(rate) != 0 and any(parameter.requires_grad for parameter in group["params"])
 
 
 def _sgd_gain(group: dict[str, Any]) -> float:
@@ -244,9 +239,8 @@ def _notes(
             f"momentum{most} moves {gain:.3g} times as far in the long run as in the first step; the measured rate was "
             f"divided by the root of that, {math.sqrt(gain):.3g}."
         )
-    rates = {float(g.get("initial_lr", g["lr"])) for one in optimizers for g in one.param_groups if _moves(g)}
-    if len(rates) > 1:
-        notes.append("it is the rate of the first group that moves; the others keep their ratios to it.")
+    if rate_ratios(optimizers) != (1.0,):
+        notes.append(LARGEST_GROUP)
     others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
     if others:
         notes.append(f"compared with tuned rates for SGD, Adam and AdamW alone, not for {', '.join(others)}.")
