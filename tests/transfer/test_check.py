@@ -279,7 +279,7 @@ def test_the_rate_of_a_pre_norm_stack_falls_less_than_the_law_says_and_it_does_n
 def test_widths_that_change_are_cautioned_about() -> None:
     found = check(lambda layers: mlp(layers, 16 * layers), (2, 4))
     assert found.verdict is not Verdict.passed
-    assert "widths go from 32 to 64" in " ".join([found.reason, *found.notes])
+    assert "widths differ (32 against 64)" in " ".join([found.reason, *found.notes])
 
 
 def test_an_unknown_scatter_is_no_pass() -> None:

@@ -126,7 +126,7 @@ def test_functions_that_build_models_are_carried_by_the_mean_over_initialisation
         rate_over_draws(persistent_energy_over_seeds(draw(b), range(7, 10), BATCHES, F.cross_entropy, "adam"))
         for b in (2, 5)
     )
-    assert carried.factor == pytest.approx(measured_change(here, there, 4, 7).factor)
+    assert carried.factor == pytest.approx(measured_change(here, there, 4, 7, one_width=True).factor)
     assert (carried.source_depth, carried.target_depth) == (4, 7)
     assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
 
@@ -228,6 +228,40 @@ def test_law_warns_when_widths_differ_and_measured_does_not() -> None:
         warnings.simplefilter("error")
         transfer_rate(0.1, resnet(3), resnet(6), X)
         measured(source, target)
+
+
+class Pyramid(nn.Module):
+    """Residual stages of widths 8 and 16, so that the typical width depends on how many blocks each stage has."""
+
+    def __init__(self, narrow: int, wide: int) -> None:
+        super().__init__()
+        self.stem = nn.Linear(36, 8)
+        self.narrow = nn.ModuleList(nn.Linear(8, 8) for _ in range(narrow))
+        self.grow = nn.Linear(8, 16)
+        self.wide = nn.ModuleList(nn.Linear(16, 16) for _ in range(wide))
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.stem(x.flatten(1))
+        for layer in self.narrow:
+            x = x + layer(x).relu()
+        x = self.grow(x)
+        for layer in self.wide:
+            x = x + layer(x).relu()
+        return self.head(x)
+
+
+def test_widths_are_compared_as_sets_so_that_deeper_stages_keep_the_interval() -> None:
+    source, target = (init_(Pyramid(*stages), X, seed=0) for stages in ((3, 1), (2, 6)))
+    here, there = (depthlr.effective_depth(model, X) for model in (source, target))
+    assert here.width != there.width
+    assert here.widths == there.widths == {8, 16}
+    carried = transfer_rate(0.1, source, target, X)
+    assert carried.notes == ()
+    assert carried.low is not None
+    build = [lambda: init_(Pyramid(3, 1), X), lambda: init_(Pyramid(2, 6), X)]
+    checked = depthlr.check_transfer(lambda size: build[size - 1](), [1, 2], BATCHES, F.cross_entropy)
+    assert not any("widths" in text for text in (checked.reason, *checked.notes))
 
 
 def test_pathsum_counts_paths_and_needs_models() -> None:

@@ -16,20 +16,22 @@ from depthlr.cli.output import print_note, print_table, rate_text
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
+from depthlr.cli.task import DIGIT, task
 from depthlr.cli.task import Data as DataName
-from depthlr.cli.task import task
 from depthlr.data.sources import load
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
 from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
+from depthlr.models.build import build
 from depthlr.study.check import count
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study, Training
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
 from depthlr.study.toml import MOST_SEEDS
+from depthlr.trace.depth import effective_depth
 from depthlr.transfer.measured_change import measured_change
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
@@ -83,11 +85,17 @@ def _tell(results: Results, seeds: int) -> None:
         _tell_notes(results)
         return
     measured = {size: _measured(str(model.at(size))) for size in tuned}
+    counted = {size: effective_depth(*build(model.at(size), input=DIGIT, meta=True)) for size in tuned}
     first = next(iter(tuned))
+
+    def change(a: int, b: int) -> float:
+        one_width = not counted[a].other_widths(counted[b])
+        return measured_change(measured[a], measured[b], depths[a], depths[b], one_width=one_width).factor
+
     rules: dict[str, Callable[[int, int], float]] = {
         "copy": lambda a, b: tuned[a],
         "law": lambda a, b: transfer(tuned[a], depths[a], depths[b]),
-        "measured": lambda a, b: tuned[a] * measured_change(measured[a], measured[b], depths[a], depths[b]).factor,
+        "measured": lambda a, b: tuned[a] * change(a, b),
     }
     rows = [
         (size, depths[size], rate_text(rate), *(rate_text(rules[rule](first, size)) for rule in ("law", "measured")))

@@ -50,6 +50,12 @@ class Depth:
         """All that occur in the body: a pyramid's stages, where `width` would depend on how many units each has."""
         return frozenset(self._body_widths)
 
+    def other_widths(self, other: Depth) -> str | None:
+        """Both models' widths in words where the sets differ; None where they are equal or one is not known."""
+        if not (self.widths and other.widths) or self.widths == other.widths:
+            return None
+        return " against ".join(", ".join(map(str, sorted(depth.widths))) for depth in (self, other))
+
     @property
     def _body_widths(self) -> list[int]:
         return [u.width for u in self.units if u.role == "body" and u.width]

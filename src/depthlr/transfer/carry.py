@@ -166,9 +166,9 @@ def _counted(model: nn.Module, example: Any, batch: Any, units: Units) -> Depth:
 
 def _notes(here: Depth, there: Depth) -> tuple[str, ...]:
     notes = list(dict.fromkeys(here.flags + there.flags))
-    if here.width and there.width and here.width != there.width:
+    if widths := here.other_widths(there):
         notes.append(
-            f"widths differ ({here.width} and {there.width}): the rules know depth alone, and the best rate also falls "
+            f"widths differ ({widths}): the rules know depth alone, and the best rate also falls "
             "with width; use the rule 'measured' or models of one width."
         )
     if here.units and here.total == there.total:
@@ -229,7 +229,7 @@ def _measured(
         ratios.append(group_ratios(optimizer, model))
     here, there = drawn
     source, target = (depth.total for depth in depths)
-    change = measured_change(here, there, source, target, one_width=depths[0].widths == depths[1].widths)
+    change = measured_change(here, there, source, target, one_width=not depths[0].other_widths(depths[1]))
     if here.noisy or there.noisy:
         notes.append(NOISY)
     notes += [] if compared(*depths) else [NOT_COMPARED]
