@@ -201,6 +201,16 @@ def test_data_describes_the_digits(run) -> None:
     assert (code, json.loads(out)["examples"]) == (0, 1797)
 
 
+def test_transfer_says_beside_the_laws_rate_what_tuned_rates_did_on_such_models(run) -> None:
+    small, large = ("gpt?blocks=2&width=32&heads=2", "gpt?blocks=6&width=32&heads=2")
+    code, out, err = run("transfer", "--rate", "1e-3", "--from", small, "--to", large, "--optimizer", "adamw")
+    assert (code, len(out.split())) == (0, 1)
+    assert "pre-norm" in err
+    assert "derived for SGD" in err
+    assert "use the rule 'measured'" in err
+    assert "interval" not in err.replace("intervals", "")
+
+
 def test_demo_tells_the_whole_story(run) -> None:
     code, out, _ = run("demo", "--sizes", "2,4", "--steps", "6", "--seeds", "1")
     assert code == 0

@@ -30,6 +30,7 @@ from depthlr.law.rules import RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.random_states import random_states_kept
 from depthlr.transfer.carried_rate import CarriedRate
+from depthlr.transfer.evidence import law_findings
 from depthlr.transfer.measured_change import measured_change
 from depthlr.transfer.missed import LAW, compared, measured_within
 
@@ -121,12 +122,15 @@ def transfer_rate(
             d.residual if chosen.over_updates and here.residual and there.residual else d.total for d in (here, there)
         ]
         new = carry(chosen, rate, depths[0], depths[1], kind)
-    notes = _notes(here, there)
+    outside = _notes(here, there)
+    found = law_findings((here, there), adaptive=_is_adaptive(optimizer, family)) if rule == "law" else []
+    notes = (*outside, *(finding.sentence for finding in found))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     carried = CarriedRate(new, rule, here.total, there.total, new / rate, chosen.assumes, notes)
     # Where the law is outside its scope, or another rule carries, nobody has compared.
-    return carried.within(LAW.within(here.total, there.total)) if rule == "law" and not notes else carried
+    compared_here = rule == "law" and not outside and all(finding.interval_held for finding in found)
+    return carried.within(LAW.within(here.total, there.total)) if compared_here else carried
 
 
 def family_of(optimizer: Any) -> Family:
@@ -138,6 +142,16 @@ def family_of(optimizer: Any) -> Family:
         return "adam"
     names = ", ".join(type(one).__name__ for one in optimizers)
     raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
+
+
+def _is_adaptive(optimizer: Any, family: Family | None) -> bool:
+    """Is it known that the step does not grow with the gradient?"""
+    try:
+        return (family or family_of(optimizer)) == "adam"
+    except DepthlrError:
+        if isinstance(optimizer, str):
+            raise
+        return False  # another library's optimizer, or a factory that needs the model's own parameters
 
 
 def _depth(place: Place, example: Any, batch: Any, units: Units) -> Depth:
