@@ -11,6 +11,7 @@ import pytest
 from depthlr.cli import main
 from depthlr.study import Record, Results, Study
 from depthlr.training.cell import Cell
+from depthlr.transfer.evidence import EVIDENCE
 
 
 @pytest.fixture
@@ -209,6 +210,22 @@ def test_transfer_says_beside_the_laws_rate_what_tuned_rates_did_on_such_models(
     assert "derived for SGD" in err
     assert "use the rule 'measured'" in err
     assert "interval" not in err.replace("intervals", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["transfer", "--rate", "0.1", "--from", "4", "--to", "8"],
+        ["suggest", "mlp?layers=2&width=8", "--data", "digits", "--seeds", "1"],
+    ],
+    ids=["transfer", "suggest"],
+)
+def test_commands_print_it_once_to_stderr_and_in_their_help(run, command) -> None:
+    code, out, err = run(*command)
+    assert code == 0
+    assert EVIDENCE not in out
+    assert " ".join(err.split()).count(EVIDENCE) == 1
+    assert EVIDENCE in " ".join(run(command[0], "--help")[1].replace("│", " ").split())
 
 
 def test_demo_tells_the_whole_story(run) -> None:

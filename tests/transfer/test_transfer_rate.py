@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 import torch
@@ -19,7 +19,8 @@ from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import RULES
 from depthlr.models.build import build
 from depthlr.models.resnet import ResNet
-from depthlr.transfer.carry import NOT_COMPARED, SEEDS
+from depthlr.transfer.carried_rate import AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN
+from depthlr.transfer.carry import NOT_COMPARED, NOT_INIT, SEEDS
 from depthlr.transfer.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
 from depthlr.transfer.missed import FARTHEST, LAW, MEASURED, ONE_DRAW, measured_within
@@ -538,3 +539,34 @@ def test_an_adaptive_optimizer_is_told_from_depths_alone_and_an_unknown_one_is_n
     assert transfer_rate(0.1, 10, 20, optimizer=lambda p: 1 / 0).notes == ()
     with pytest.raises(DepthlrError, match="unknown optimizer"):
         transfer_rate(0.1, 10, 20, optimizer="sdg")
+
+
+def stock(layers: int) -> nn.Module:
+    """As torch itself initialises it: variances of 1 / (3 fan_in)."""
+    widths = [36, *[64] * layers]
+    body = [part for pair in pairwise(widths) for part in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *body, nn.Linear(64, 3))
+
+
+def test_the_law_marks_models_that_are_not_initialised_as_it_assumes() -> None:
+    with pytest.warns(UserWarning, match="not as large as init_ draws them"):
+        carried = transfer_rate(0.1, stock(3), lambda: stock(9), X)
+    assert (carried.in_scope, carried.initialization, carried.low) == (False, OTHER_INIT, None)
+    assert carried.notes == (NOT_INIT,)
+    assert "outside the rule's scope" in str(carried)
+    for seed in range(5):
+        ready = transfer_rate(0.1, init_(stock(3), X, seed=seed), init_(stock(9), X, seed=seed), X)
+        assert (ready.in_scope, ready.initialization, ready.notes) == (True, AS_INIT, ())
+        assert ready.low is not None
+    copied = transfer_rate(0.1, stock(3), stock(9), X, rule="copy")
+    assert (copied.in_scope, copied.initialization) == (True, OTHER_INIT)
+
+
+def test_depths_and_meta_models_show_no_initialisation_and_measured_models_count_as_they_are() -> None:
+    assert transfer_rate(0.1, 4, 8).initialization == UNSEEN
+    with torch.device("meta"):
+        bare = stock(3)
+    assert transfer_rate(0.1, bare, 8, X).initialization == UNSEEN
+    assert measured(resnet(2), resnet(4)).initialization == AS_IT_IS
+    assert measured(resnet(2), resnet(4)).in_scope
+    assert not measured(resnet(2).eval(), resnet(4)).in_scope

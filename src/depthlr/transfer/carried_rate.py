@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from depthlr.law.html import html_table
+from depthlr.transfer.evidence import EVIDENCE
 from depthlr.transfer.missed import COVERAGE, FARTHEST, doublings
+
+UNSEEN = "not seen"  # depths, or weights on the meta device
+AS_INIT = "as init_ draws it"
+OTHER_INIT = "not as init_ draws it"
+AS_IT_IS = "measured as it is"
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,9 @@ class CarriedRate:
     low: float | None = None  # an interval that should hold the best rate `coverage` of the time, where it was compared
     high: float | None = None
     coverage: float = COVERAGE
+    in_scope: bool = True  # False where a note says that the rule's preconditions do not hold
+    initialization: str = UNSEEN  # of the models, as the rule saw it
+    evidence: str = EVIDENCE  # what intervals rest on, and where they end
 
     def __float__(self) -> float:
         return self.rate
@@ -33,14 +42,16 @@ class CarriedRate:
         return replace(self, low=self.rate / 10**decades, high=self.rate * 10**decades)
 
     def _repr_html_(self) -> str:
-        rows = [(self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())]
-        columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval")
-        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes))
+        row = (self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())
+        columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval", "in scope", "weights")
+        rows = [(*row, "yes" if self.in_scope else "no", self.initialization)]
+        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes, self.evidence))
 
     def __str__(self) -> str:
         way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
         held = "" if self.low is None else f", {self.coverage:.0%} {self._interval()}"
-        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held})", *self.notes])
+        scope = "" if self.in_scope else ", outside the rule's scope"
+        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held}{scope})", *self.notes])
 
     def _interval(self) -> str:
         return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
