@@ -233,7 +233,7 @@ def test_demo_tells_the_whole_story(run) -> None:
     assert code == 0
     assert out.count("tuned rates over effective depth: slope") == 2
     assert out.count("median error of carrying a tuned rate") == 2
-    assert "runs found what a grid of 80 would" in out
+    assert "runs, of a grid of 80" in out
     assert run("demo", "--sizes", "3")[0] == 2
 
 

@@ -21,7 +21,6 @@ from depthlr.recipes.page.answer import every_setting, finished
 from depthlr.recipes.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from depthlr.recipes.page.families import families, family, off
 from depthlr.recipes.page.kept import Kept, Sweep, read_kept
-from depthlr.recipes.page.learning import guessing
 from depthlr.recipes.page.offsets import offsets, rate_ratios
 from depthlr.recipes.page.page import results_page
 from depthlr.recipes.page.pictures import both, comparable, draw_energies, drawn, pictures
@@ -35,6 +34,7 @@ from depthlr.recipes.running.jobs import chosen, job_of, run_job
 from depthlr.recipes.setting import Setting
 from depthlr.recipes.zero_shot import VIT_384_EPOCH_3, ZERO_SHOT
 from depthlr.study.adaptive import APART
+from depthlr.study.curves import guessing
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.training.cell import Cell
@@ -140,7 +140,7 @@ def test_numbers_follow_the_tables(copy) -> None:
 def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
     kept = read_kept(ROOT / "results" / "reproduce")
     sweep = kept.sweeps["cnn-gelu-he"]
-    assert guessing(sweep.setting) == pytest.approx(math.log(10))
+    assert guessing(sweep.results.study) == pytest.approx(math.log(10))
     assert sweep.unlearnt == (24, 30)
     least = {size: median(min(c.losses) for c in sweep.results.curves if c.size == size) for size in (16, 24, 30)}
     assert least[16] < 0.995 * math.log(10) < least[24] < least[30]

@@ -104,7 +104,7 @@ def _tell(results: Results, seeds: int) -> None:
     cells = len(results.records)
     whole = len(model.sizes) * seeds * results.study.search.points
     columns = (model.vary, "depth", "tuned rate", f"law from {first}", f"measured from {first}")
-    print_table(columns, rows, title=f"{model.spec}: {cells} runs found what a grid of {whole} would")
+    print_table(columns, rows, title=f"{model.spec}: {cells} runs, of a grid of {whole}")
     print(f"tuned rates over effective depth: {results.fit('depth')}")
     print(f"tuned rates over {model.vary}: {results.fit('size')}")
     energies = fit_power_law([depths[s] for s in tuned], [measured[s].rate for s in tuned])

@@ -22,7 +22,8 @@ from depthlr.present.style import (
     spaced,
 )
 from depthlr.present.tuned import tuned_text
-from depthlr.study.results import Curve, Results
+from depthlr.study.curves import Curve
+from depthlr.study.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,8 @@ from typing import Any
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.captions import loss_label
 from depthlr.present.findings import Findings
-from depthlr.study.results import Curve, Over
+from depthlr.study.curves import Curve
+from depthlr.study.results import Over
 
 POINTS = 50_000  # drawn on a page, over all curves
 FEWEST = 12  # kept of a curve, however many curves there are

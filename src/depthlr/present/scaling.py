@@ -15,7 +15,7 @@ from depthlr.law.fit import Fit, Point
 from depthlr.law.power import transfer
 from depthlr.present.captions import title_of
 from depthlr.present.intervals import seed_interval
-from depthlr.present.numbers import signed, slope_text
+from depthlr.present.numbers import slope_text
 from depthlr.present.optima import optima_by_depth, predictions, tuned_by_depth
 from depthlr.present.style import (
     LAW_LABEL,
@@ -72,7 +72,7 @@ def scaling(
     reach = np.geomspace(min(depths) / 1.08, max(depths) * 1.08, 60)
     if fit is not None:
         rates = np.array([fit.predict(depth) for depth in reach])
-        axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}, R² {signed(fit.r2)}", gid="fit")
+        axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}{fit.r2_text}", gid="fit")
         sides = fit.band(list(reach))
         if sides is not None:
             axes.fill_between(reach, *sides, color=colour, alpha=0.13, lw=0, gid="band")

@@ -15,7 +15,6 @@ from depthlr.law.fit import Fit, fit_power_law
 from depthlr.recipes.columns import read_rows
 from depthlr.recipes.energy_setting import EnergySetting
 from depthlr.recipes.page.findings import read_findings
-from depthlr.recipes.page.learning import unlearnt
 from depthlr.recipes.place import Place
 from depthlr.recipes.protocol import PROTOCOLS
 from depthlr.recipes.running.carried import COLUMNS as CARRIED
@@ -25,6 +24,7 @@ from depthlr.recipes.running.jobs import chosen, home
 from depthlr.recipes.running.written import CELLS, read_written, record_of
 from depthlr.recipes.setting import Setting
 from depthlr.recipes.table import damaged
+from depthlr.study.curves import unlearnt
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
 
@@ -157,7 +157,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     results = Results(study, tuple(map(record_of, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    nothing = unlearnt(setting, results) if place.protocol != "smoke" else ()  # which trains a few steps
+    nothing = unlearnt(study, results.curves) if place.protocol != "smoke" else ()  # which trains a few steps
     return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 

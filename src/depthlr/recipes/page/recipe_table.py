@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from depthlr.recipes.page.kept import Kept, Sweep
-from depthlr.recipes.page.learning import LEARNT
 from depthlr.recipes.page.words import NOT_YET, NOTHING, r2, rate, slope, table
 from depthlr.recipes.printed import Printed
 from depthlr.recipes.recipe import Recipe
 from depthlr.recipes.setting import Setting
+from depthlr.study.curves import LEARNT
 
 HEAD = ("setting", "paper", "over layers or blocks", "R²", "over total depth", "R²", "left out", "cells", "protocol")
 
