@@ -63,12 +63,16 @@ def test_guessing_is_known_of_our_classifiers_alone() -> None:
     assert guessing(replace(study, training=replace(study.training, loss="mine:loss"))) is None
     own = replace(swept(0.3, 0.001, 0, least=2.25), study=replace(study, model=replace(study.model, spec="mine:build")))
     assert own.doubts == {}
-    assert unlearnt(own.study, own.curves) == ()
+    assert unlearnt(own.curves, guessing(own.study)) == ()
+
+
+def test_of_cells_that_another_program_trained_guessing_is_not_known() -> None:
+    assert replace(swept(0.3, 0.001, 0, least=2.25), described=False).doubts == {}
 
 
 def test_few_cells_show_no_noise() -> None:
     few = results_of({(4, 0): {1e-2: 1.2, 1e-1: 1.0, 1.0: 1.2}, (8, 0): {1e-2: 1.0, 1e-1: 1.0}})
-    assert doubts(few.study, few.curves) == {}
+    assert doubts(few.curves, None) == {}
 
 
 def test_table_report_and_fit_say_so() -> None:

@@ -26,7 +26,7 @@ def plot_data(found: Findings) -> dict[str, Any]:
     return {
         "vary": found.results.study.model.size_name,
         "over": found.over,
-        "loss": loss_label(found.results.study),
+        "loss": loss_label(found.results),
         "law": LAW_EXPONENT,
         "sizes": [{"size": size, "depth": (found.results.depths or {}).get(size)} for size in _sizes(found)],
         "seeds": sorted({curve.seed for curve in found.curves}),

@@ -93,7 +93,7 @@ def scaling(
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
     if isinstance(results, Results):
-        set_title(axes, title_of(results.study))
+        set_title(axes, title_of(results))
     return axes
 
 

@@ -138,4 +138,5 @@ def _notes(notes: Sequence[str]) -> str:
 def _run(found: Findings) -> str:
     facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in run_facts(found))
     again = f'<pre tabindex="0"><code>{escape(commands(found))}</code></pre>'
-    return f'<dl class="facts">{facts}</dl><h3>Run it again</h3>{again}'
+    head = "Run it again" if found.results.described else "Make this page again"
+    return f'<dl class="facts">{facts}</dl><h3>{head}</h3>{again}'

@@ -46,24 +46,26 @@ def guessing(study: Study) -> float | None:
     return math.log(arguments["vocabulary"] if "vocabulary" in arguments else arguments["classes"])
 
 
-def unlearnt(study: Study, curves: Sequence[Curve], share: float = LEARNT) -> tuple[int, ...]:
-    """Sizes at which the middle seed's least loss is below that of guessing by less than this share of it."""
-    chance = guessing(study)
+def unlearnt(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
+    """Sizes at which the middle seed's least loss is below `chance`, that of guessing, by less than a share of it."""
     if chance is None:
         return ()
     return tuple(size for size, found in _by_size(curves).items() if _least(found) > (1 - share) * chance)
 
 
-def doubts(study: Study, curves: Sequence[Curve]) -> dict[int, str]:
-    """By size, why its best rate says little, in words; sizes that have none, or a sound one, are not among them."""
+def doubts(curves: Sequence[Curve], chance: float | None) -> dict[int, str]:
+    """By size, why its best rate says little, in words; sizes that have none, or a sound one, are not among them.
+
+    `chance` is the loss of guessing, None where it is not known.
+    """
     inside = [curve for curve in curves if curve.inside]
-    near = unlearnt(study, inside, NEAR_GUESSING)
+    near = unlearnt(inside, chance, NEAR_GUESSING)
     found = {}
     for size, known in _by_size(inside).items():
         if size in near:
             found[size] = (
                 f"hardly learns: its best loss, {_least(known):.3g}, is less than {NEAR_GUESSING:.0%} below that of "
-                f"guessing, {guessing(study):.3g}"
+                f"guessing, {chance:.3g}"
             )
         elif _is_flat(known):
             found[size] = "has no clear optimum: around its best rate the loss dips no deeper than its noise"

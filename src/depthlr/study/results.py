@@ -14,7 +14,7 @@ from depthlr.law.aggregate import geometric
 from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
-from depthlr.study.curves import Curve, doubts
+from depthlr.study.curves import Curve, doubts, guessing
 from depthlr.study.description import Study
 from depthlr.study.environment import Environment
 from depthlr.study.record import Record
@@ -35,6 +35,7 @@ class Results:
     records: tuple[Record, ...]
     depths: Mapping[int, int] | None = None
     environments: tuple[Environment, ...] = ()  # that ran it, in the order in which they came, if recorded
+    described: bool = True  # by the study's data and training; False where a runner of the user's own trained the cells
 
     @cached_property
     def missing(self) -> tuple[Cell, ...]:
@@ -68,7 +69,8 @@ class Results:
     def doubts(self) -> dict[int, str]:
         """By size, why its best rate says little; sizes that are still being searched are not judged."""
         undecided = min((cell.size for cell in self.missing), default=math.inf)
-        return {size: why for size, why in doubts(self.study, self.curves).items() if size < undecided}
+        chance = guessing(self.study) if self.described else None
+        return {size: why for size, why in doubts(self.curves, chance).items() if size < undecided}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,7 +148,8 @@ class Results:
 def results_of(content: Content) -> Results:
     """Results from what a store holds; damaged records do not count."""
     records = tuple(content.records[cell] for cell in sorted(content.records))
-    return Results(content.study, records, content.depths, content.environments)
+    # Whoever trains by the study has its data, whose digest is kept.
+    return Results(content.study, records, content.depths, content.environments, content.data_digest is not None)
 
 
 def read_results(path: Path | str) -> Results:

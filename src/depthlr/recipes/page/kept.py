@@ -24,7 +24,7 @@ from depthlr.recipes.running.jobs import chosen, home
 from depthlr.recipes.running.written import CELLS, read_written, record_of
 from depthlr.recipes.setting import Setting
 from depthlr.recipes.table import damaged
-from depthlr.study.curves import unlearnt
+from depthlr.study.curves import guessing, unlearnt
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
 
@@ -157,7 +157,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     results = Results(study, tuple(map(record_of, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    nothing = unlearnt(study, results.curves) if place.protocol != "smoke" else ()  # which trains a few steps
+    nothing = unlearnt(results.curves, guessing(study)) if place.protocol != "smoke" else ()  # which trains a few steps
     return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 
