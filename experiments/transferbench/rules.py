@@ -52,7 +52,7 @@ def factor(rule: Rule, source: Measured, target: Measured) -> float | None:
         found, wanted = rule.over_draws(source), rule.over_draws(target)
         if found is None or wanted is None:
             return None
-        one_width = source.width == target.width
+        one_width = source.width == target.width  # every task's models have one width each, so no sets to compare
         return measured_change(found, wanted, source.depth, target.depth, one_width=one_width).decades
     here, there = rule.level(source), rule.level(target)
     return None if here is None or there is None else there - here

@@ -10,6 +10,7 @@ import pytest
 
 from depthlr.cli import main
 from depthlr.law import fit_power_law
+from depthlr.law.evidence import EVIDENCE
 from depthlr.law.numbers import rate_text
 from depthlr.study import Record, Results, Study
 from depthlr.training.cell import Cell
@@ -219,12 +220,38 @@ def test_data_describes_the_digits(run) -> None:
     assert (code, json.loads(out)["examples"]) == (0, 1797)
 
 
+def test_transfer_says_beside_the_laws_rate_what_tuned_rates_did_on_such_models(run) -> None:
+    small, large = ("gpt?blocks=2&width=32&heads=2", "gpt?blocks=6&width=32&heads=2")
+    code, out, err = run("transfer", "--rate", "1e-3", "--from", small, "--to", large, "--optimizer", "adamw")
+    assert (code, len(out.split())) == (0, 1)
+    assert "pre-norm" in err
+    assert "derived for SGD" in err
+    assert "use the rule 'measured'" in err
+    assert "interval" not in err.replace("intervals", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["transfer", "--rate", "0.1", "--from", "4", "--to", "8"],
+        ["suggest", "mlp?layers=2&width=8", "--data", "digits", "--seeds", "1"],
+    ],
+    ids=["transfer", "suggest"],
+)
+def test_commands_print_it_once_to_stderr_and_in_their_help(run, command) -> None:
+    code, out, err = run(*command)
+    assert code == 0
+    assert EVIDENCE not in out
+    assert " ".join(err.split()).count(EVIDENCE) == 1
+    assert EVIDENCE in " ".join(run(command[0], "--help")[1].replace("│", " ").split())
+
+
 def test_demo_tells_the_whole_story(run) -> None:
     code, out, _ = run("demo", "--sizes", "2,4", "--steps", "6", "--seeds", "1")
     assert code == 0
     assert out.count("tuned rates over effective depth: slope") == 2
     assert out.count("median error of carrying a tuned rate") == 2
-    assert "runs found what a grid of 80 would" in out
+    assert "runs, of a grid of 80" in out
     assert run("demo", "--sizes", "3")[0] == 2
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from depthlr.errors import DepthlrError
 from depthlr.init import apply_plan, gating_factor, init_, init_plan
+from depthlr.init.plan import follows_plan
 from depthlr.models.build import build
 
 RELU, GELU = gating_factor("relu"), gating_factor("gelu")
@@ -472,3 +473,27 @@ def test_a_padding_row_stays_zero_where_the_table_is_tied_to_the_head() -> None:
     init_(model, torch.randint(0, 10, (2, 5)), seed=0)
     assert not model.head.weight[0].any()
     assert bool(model.head.weight[1:].all())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "mlp?layers=3&width=16",
+        "cnn?layers=3&width=8",
+        "resnet?blocks=4&width=8",
+        "resnet?blocks=2&width=8&batch_norm=true",
+        "gpt?blocks=2&width=16&heads=2",
+        "vit?blocks=2&width=16&heads=2",
+        "cct?blocks=2&width=16&heads=2",
+    ],
+)
+def test_what_init_draws_follows_its_plan_and_other_weights_do_not(spec: str) -> None:
+    model, example = build(spec)
+    plan = init_plan(model, example)
+    for seed in range(20):
+        apply_plan(model, plan, torch.Generator().manual_seed(seed))
+        assert follows_plan(model, plan)
+    drawn = [model.get_parameter(step.name) for step in plan if step.become == "normal"]
+    with torch.no_grad():
+        max(drawn, key=torch.Tensor.numel).mul_(0.58)  # torch's own size of an nn.Linear that an input feeds
+    assert not follows_plan(model, plan)

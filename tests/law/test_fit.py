@@ -303,3 +303,10 @@ def test_the_band_is_narrowest_at_the_centre_and_unknown_without_an_interval():
     assert math.log10(depths[widths.argmin()]) == pytest.approx(fit.centre, abs=0.01)
     assert (np.diff(widths, 2) > 0).all()
     assert fit_power_law([4, 8], [1.0, 0.5]).band([4]) is None
+
+
+def test_two_depths_have_no_r2() -> None:
+    two = fit_power_law([4, 8], [0.1, 0.03])
+    assert two.r2 is None
+    assert "R²" not in str(two)
+    assert fit_power_law([4, 8, 16], [0.1, 0.03, 0.01]).r2 is not None

@@ -10,6 +10,7 @@ import re
 import sqlite3
 import tomllib
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
 
@@ -18,6 +19,7 @@ import pytest
 import typer
 
 from depthlr.cli.report import report as verb
+from depthlr.data.digits import digit_set
 from depthlr.errors import DepthlrError
 from depthlr.law.numbers import rate_text, signed
 from depthlr.law.power import LAW_EXPONENT
@@ -50,14 +52,17 @@ STUDY = Study(
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" ${x} {{y}} `z`"
 
 
+DIGITS = digit_set()
 HERE = Environment("CPU, 2 cores", "2.13.0+cpu", "0.1.0", "3.11.7")
 THERE = Environment("NVIDIA H200", "2.11.0", "0.1.0", "3.12.3")
 
 
-def written(path, study=STUDY, depths=True):
+def written(path, study=STUDY, depths=True, examples=DIGITS):
+    """A study's file; without examples its cells are those of another program."""
     made = landscape(1, study)
     counted = {size: size + 2 for size in study.model.sizes} if depths else None
-    sweep(study, lambda size: LandscapeRunner(made, size), path, depths=counted, environment=HERE)
+    runner = partial(LandscapeRunner, made)
+    sweep(study, runner, path, examples=examples, depths=counted, environment=HERE)
     return path
 
 
@@ -129,6 +134,20 @@ def test_the_commands_make_the_very_same_study(path, tmp_path):
         assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", file)
 
 
+@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+def test_of_cells_that_another_program_trained_it_says_what_is_known_and_nothing_else(tmp_path, form):
+    study = replace(STUDY, model=replace(STUDY.model, spec="my_package.models:build"))
+    told = unescape(report(written(tmp_path / "own.sqlite", study, examples=None), form))
+    described = ('"digits"', "on digits", "sgd", "SGD", "batch = 128", '"batch": 128', "cross_entropy", "nats")
+    for unknown in (*described, "Trained on", "depthlr sweep", "cat >"):
+        assert unknown not in told
+    known = ("my_package.models:build", "another program", "depthlr report bowls.sqlite --out bowls.html")
+    assert all(fact in unescape(told).replace("\\", "") for fact in known)
+    own = report(written(tmp_path / "ours.sqlite"), form)
+    assert "depthlr sweep bowls.toml" in own
+    assert "another program" not in own
+
+
 def test_nothing_a_user_wrote_becomes_markup(tmp_path):
     plain, hostile = (
         Tags(report(written(tmp_path / f"{index}.sqlite", replace(STUDY, name=name))))
@@ -195,7 +214,7 @@ def test_it_names_what_ran_the_study_and_not_what_writes_the_report(path, tmp_pa
 
 def test_json_has_the_environments_one_by_one_and_an_older_file_none(path, tmp_path):
     assert json.loads(report(path, "json"))["environments"] == [vars(HERE)]
-    with open_store(tmp_path / "old.sqlite", STUDY):
+    with open_store(tmp_path / "old.sqlite", STUDY, data_digest="11"):
         pass
     old = json.loads(report(tmp_path / "old.sqlite", "json"))
     assert (old["environments"], old["run"]["Trained on"]) == ([], "not recorded")

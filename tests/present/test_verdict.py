@@ -20,8 +20,8 @@ FIT = fit_power_law([4, 8, 16], [1.0, 0.4, 0.1])
 @pytest.mark.parametrize(
     ("interval", "says"),
     [
-        ((-1.7, -1.3), "The law holds: −1.70 to −1.30 contains −3/2."),
-        ((LAW_EXPONENT, -1.0), "The law holds: −1.50 to −1.00 contains −3/2."),
+        ((-1.7, -1.3), "Does not contradict the law: −1.70 to −1.30 contains −3/2."),
+        ((LAW_EXPONENT, -1.0), "Does not contradict the law: −1.50 to −1.00 contains −3/2."),
         ((-2.1, -1.0), "Undecided: −2.10 to −1.00 contains −3/2 and much else. Add seeds or depths."),
         ((-3.1, 0.1), "Undecided: −3.10 to 0.10 contains −3/2 and much else. Add seeds or depths."),
         ((-np.inf, np.inf), "Undecided: the slope has no interval. Add seeds or a third depth."),

@@ -14,6 +14,7 @@ from depthlr import DepthlrError, check_transfer, init_
 from depthlr.data.batch import digits_batches
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.mlp import MLP
 from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
@@ -278,7 +279,7 @@ def test_the_rate_of_a_pre_norm_stack_falls_less_than_the_law_says_and_it_does_n
 def test_widths_that_change_are_cautioned_about() -> None:
     found = check(lambda layers: mlp(layers, 16 * layers), (2, 4))
     assert found.verdict is not Verdict.passed
-    assert "widths go from 32 to 64" in " ".join([found.reason, *found.notes])
+    assert "widths differ (32 against 64)" in " ".join([found.reason, *found.notes])
 
 
 def test_an_unknown_scatter_is_no_pass() -> None:
@@ -348,3 +349,13 @@ def test_it_prints_a_row_a_size_under_its_verdict(plain) -> None:
     assert len({len(line) for line in lines[1:5]}) == 1
     assert lines[5].startswith("slope -1.")
     assert plain._repr_html_().count("<tr>") == 4
+
+
+def test_layer_wise_decay_over_other_numbers_of_layers_is_said() -> None:
+    def decayed(model):
+        layers = list(model.parameters())
+        return torch.optim.SGD([{"params": [p], "lr": 0.75**place} for place, p in enumerate(reversed(layers))])
+
+    found = check(sizes=(1, 2), optimizer=decayed)
+    assert LARGEST_GROUP in found.notes
+    assert any("not the same in every model" in note for note in found.notes)

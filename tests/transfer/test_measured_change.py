@@ -21,10 +21,10 @@ def drawn(decades: float, error: float | None) -> DrawnRate:
 
 @given(DECADES, DECADES, ERRORS, ERRORS, st.floats(2, 100), st.floats(2, 100))
 def test_it_lies_between_the_measurement_and_the_law_and_inverts(here, there, error, other, source, target):
-    found = measured_change(drawn(here, error), drawn(there, other), source, target)
+    found = measured_change(drawn(here, error), drawn(there, other), source, target, one_width=True)
     ends = sorted((there - here, LAW_EXPONENT * math.log10(target / source)))
     assert ends[0] - 1e-9 <= found.decades <= ends[1] + 1e-9
-    back = measured_change(drawn(there, other), drawn(here, error), target, source)
+    back = measured_change(drawn(there, other), drawn(here, error), target, source, one_width=True)
     assert back.decades == pytest.approx(-found.decades, abs=1e-9)
     assert found.factor * back.factor == pytest.approx(1)
 
@@ -36,7 +36,7 @@ def test_it_is_the_best_guess_where_exponents_and_draws_scatter_as_assumed():
     exponents = LAW_EXPONENT + EXPONENT_SPREAD * draw.normal(size=4000)
     true = exponents * distance + LEAST_SPREAD * draw.normal(size=4000)
     seen = true + draw.normal(size=4000) * math.hypot(error, error)
-    changes = [measured_change(drawn(0, error), drawn(value, error), 5, 20) for value in seen]
+    changes = [measured_change(drawn(0, error), drawn(value, error), 5, 20, one_width=True) for value in seen]
 
     def miss(share):
         return float(np.sqrt(np.mean(((1 - share) * seen + share * LAW_EXPONENT * distance - true) ** 2)))

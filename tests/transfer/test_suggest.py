@@ -18,6 +18,7 @@ from depthlr.energy.draws import ALIKE, EVALUATED, draws
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import persistent_energy_over_seeds
 from depthlr.energy.readout_size import strange_size
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT, SCHEDULE_NOTES
 
@@ -166,7 +167,7 @@ def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, 
 
 
 @pytest.mark.parametrize("first", ["frozen", "empty", "zero"])
-def test_the_rate_is_that_of_the_first_group_that_moves(first: str) -> None:
+def test_the_rate_is_that_of_the_largest_group_that_moves(first: str) -> None:
     model = resnet().double()
     stem, *rest = model.parameters()
     stem.requires_grad_(first != "frozen")
@@ -182,7 +183,7 @@ def test_the_rate_is_that_of_the_first_group_that_moves(first: str) -> None:
     )
     alone = torch.optim.SGD([{"params": body, "lr": 0.01}, {"params": head, "lr": 0.02}])
     assert found.rate == pytest.approx(rate(model, alone, batches=PRECISE), rel=1e-6)
-    assert any("first group that moves" in note for note in found.notes)
+    assert LARGEST_GROUP in found.notes
 
 
 def test_factories_may_tell_parameters_apart_by_identity() -> None:
@@ -200,7 +201,7 @@ def test_factories_may_tell_parameters_apart_by_identity() -> None:
     assert rate(model, factory, batches=PRECISE) == pytest.approx(
         rate(model, factory(model), batches=PRECISE), rel=1e-9
     )
-    assert rate(model, factory, batches=PRECISE) < 0.9 * rate(model, batches=PRECISE)
+    assert rate(model, factory, batches=PRECISE) > 1.1 * rate(model, batches=PRECISE)  # of the head
 
 
 class Writing(nn.Module):

@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from itertools import pairwise, permutations
 
 import pytest
 import torch
@@ -14,8 +15,12 @@ from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, updat
 from depthlr.data.random_batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
+from depthlr.law.carried_rate import AS_INIT, AS_IT_IS, NOT_INIT, OTHER_INIT, UNSEEN
+from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
+from depthlr.models.build import build
 from depthlr.models.resnet import ResNet
 from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
@@ -119,7 +124,7 @@ def test_with_batches_the_default_is_to_measure_and_without_them_the_law() -> No
     source, target = resnet(2), resnet(4)
     assert measured(source, target) == measured(source, target, rule="measured")
     assert transfer_rate(0.1, source, target, X) == transfer_rate(0.1, source, target, X, rule="law")
-    assert measured(source, target, example=X, rule="law") == transfer_rate(0.1, source, target, X)
+    assert measured(source, target, example=X, rule="law", optimizer="sgd") == transfer_rate(0.1, source, target, X)
 
 
 def draw(blocks: int):
@@ -134,7 +139,7 @@ def test_functions_that_build_models_are_carried_by_the_mean_over_initialisation
         rate_over_draws(persistent_energy_over_seeds(draw(b), range(7, 10), BATCHES, F.cross_entropy, "adam"))
         for b in (2, 5)
     )
-    assert carried.factor == pytest.approx(measured_change(here, there, 4, 7).factor)
+    assert carried.factor == pytest.approx(measured_change(here, there, 4, 7, one_width=True).factor)
     assert (carried.source_depth, carried.target_depth) == (4, 7)
     assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
 
@@ -244,6 +249,40 @@ def test_a_note_is_printed_once(capfd) -> None:
     print(unsure)
     said = "".join(capfd.readouterr())
     assert said.count("widths differ") == said.count(EVALUATED) == 1
+
+
+class Pyramid(nn.Module):
+    """Residual stages of widths 8 and 16, so that the typical width depends on how many blocks each stage has."""
+
+    def __init__(self, narrow: int, wide: int) -> None:
+        super().__init__()
+        self.stem = nn.Linear(36, 8)
+        self.narrow = nn.ModuleList(nn.Linear(8, 8) for _ in range(narrow))
+        self.grow = nn.Linear(8, 16)
+        self.wide = nn.ModuleList(nn.Linear(16, 16) for _ in range(wide))
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.stem(x.flatten(1))
+        for layer in self.narrow:
+            x = x + layer(x).relu()
+        x = self.grow(x)
+        for layer in self.wide:
+            x = x + layer(x).relu()
+        return self.head(x)
+
+
+def test_widths_are_compared_as_sets_so_that_deeper_stages_keep_the_interval() -> None:
+    source, target = (init_(Pyramid(*stages), X, seed=0) for stages in ((3, 1), (2, 6)))
+    here, there = (depthlr.effective_depth(model, X) for model in (source, target))
+    assert here.width != there.width
+    assert here.widths == there.widths == {8, 16}
+    carried = transfer_rate(0.1, source, target, X)
+    assert carried.notes == ()
+    assert carried.low is not None
+    build = [lambda: init_(Pyramid(3, 1), X), lambda: init_(Pyramid(2, 6), X)]
+    checked = depthlr.check_transfer(lambda size: build[size - 1](), [1, 2], BATCHES, F.cross_entropy)
+    assert not any("widths" in text for text in (checked.reason, *checked.notes))
 
 
 def test_pathsum_counts_paths_and_needs_models() -> None:
@@ -405,3 +444,146 @@ def test_a_measured_rates_interval_is_wider_from_one_draw_and_where_draws_scatte
 
 def test_it_prints_its_rule() -> None:
     assert str(transfer_rate(2.462e-3, 26, 14)) == "0.00623 (law: depth 26 -> 14, x 2.53, 80% 0.00365 to 0.0106)"
+
+
+DECAY = 0.75
+
+
+def layer_decay(order=None, *, scaled: bool = False, base: float = 1e-3):
+    """A factory of AdamW with layer-wise decay from the head down; `order` gives the places of the groups."""
+
+    def factory(model):
+        layers = list(model.parameters())
+        scales = [DECAY ** (len(layers) - 1 - place) for place in range(len(layers))]
+        rates = [{"lr": base, "lr_scale": s} if scaled else {"lr": base * s} for s in scales]
+        groups = [{"params": [p], **rate} for p, rate in zip(layers, rates, strict=True)]
+        places = range(len(groups)) if order is None else order(range(len(groups)))
+        return torch.optim.AdamW([groups[place] for place in places])
+
+    return factory
+
+
+def test_layer_wise_decay_gives_one_rate_for_every_order_of_groups() -> None:
+    source, target = resnet(1), resnet(1, seed=1)
+    count = len(list(source.parameters()))
+    assert count <= 5
+    found = {
+        measured(source, target, optimizer=layer_decay(lambda _, order=order: order)).rate
+        for order in permutations(range(count))
+    }
+    assert len(found) == 1  # to the last digit
+    suggested = {
+        depthlr.suggest_rate(source, BATCHES, F.cross_entropy, layer_decay(lambda _, order=order: order)).rate
+        for order in permutations(range(count))
+    }
+    assert len(suggested) == 1
+
+
+def test_layer_wise_decay_to_a_deeper_model_is_of_the_largest_group_and_has_no_interval() -> None:
+    up, down, scaled = (
+        measured(draw(3), draw(12), optimizer=layer_decay(*order, **options), seeds=2)
+        for order, options in (((), {}), ((reversed,), {}), ((reversed,), {"scaled": True}))
+    )
+    assert up == down
+    assert scaled.rate == pytest.approx(up.rate, rel=1e-5)  # timm keeps the base in lr, and the ratio in lr_scale
+    assert LARGEST_GROUP in up.notes
+    assert any("not the same in every model" in note for note in up.notes)
+    assert (up.low, up.high) == (None, None)
+    # The largest rate is the head's, so the carried rate is what one tunes as the base rate.
+    (biggest,) = {max(g["lr"] for g in layer_decay()(resnet(b)).param_groups) for b in (3, 12)}
+    assert biggest == 1e-3
+
+
+def test_groups_of_the_same_ratios_keep_the_interval() -> None:
+    def head_twice(model):
+        *body, head = model.parameters()
+        return torch.optim.SGD([{"params": body, "lr": 1.0}, {"params": [head], "lr": 2.0}])
+
+    carried = measured(resnet(2), resnet(5), optimizer=head_twice)
+    assert carried.notes == (LARGEST_GROUP,)
+    assert carried.low is not None
+    assert measured(resnet(2), resnet(5), optimizer=head_twice, rule="am-mup").notes == (LARGEST_GROUP,)
+
+
+@pytest.mark.parametrize(
+    ("spec", "vary", "optimizer", "facts"),
+    [
+        ("gpt?width=32&heads=2", "blocks", "adamw", {PRE_NORM, ADAPTIVE}),
+        ("vit?width=32&heads=2&norm=pre", "blocks", "sgd", {PRE_NORM}),
+        ("vit?width=32&heads=2&norm=post", "blocks", "muon", {ADAPTIVE}),
+        ("vit?width=32&heads=2&norm=post", "blocks", "momentum", set()),
+        ("resnet?width=8&batch_norm=true", "blocks", torch.optim.SGD, {BATCH_NORM}),
+        ("resnet?width=8", "blocks", torch.optim.RMSprop, {ADAPTIVE}),
+    ],
+)
+def test_the_law_says_what_tuned_rates_did_on_such_models(spec, vary, optimizer, facts) -> None:
+    depths = [depthlr.effective_depth(*build(f"{spec}&{vary}={size}", meta=True)) for size in (2, 4)]
+    carried = transfer_rate(0.1, *depths, optimizer=optimizer)
+    assert {fact for fact, found in LAW_FINDINGS.items() if found.sentence in carried.notes} == facts
+    assert (carried.low is None) is (PRE_NORM in facts)  # where the law's interval held half of the time
+    copied = transfer_rate(0.1, *depths, optimizer=optimizer, rule="copy")
+    assert not any(found.sentence in copied.notes for found in LAW_FINDINGS.values())  # they are about the law
+
+
+class RMSNorm(nn.Module):
+    """Written out in elementary operations, as Hugging Face's are."""
+
+    def forward(self, x):
+        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+
+
+class PreNorm(nn.Module):
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        self.stem, self.head, self.norm = nn.Linear(36, 8), nn.Linear(8, 3), RMSNorm()
+        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(blocks))
+
+    def forward(self, x):
+        x = self.stem(x.flatten(1))
+        for block in self.blocks:
+            x = x + block(self.norm(x)).relu()
+        return self.head(x)
+
+
+def test_a_norm_that_is_written_out_is_seen() -> None:
+    assert depthlr.effective_depth(PreNorm(3), X).norms == (PRE_NORM,)
+    assert depthlr.effective_depth(resnet(3), X).norms == ()
+
+
+def test_an_adaptive_optimizer_is_told_from_depths_alone_and_an_unknown_one_is_not_guessed() -> None:
+    assert transfer_rate(0.1, 10, 20, family="adam").notes == (LAW_FINDINGS[ADAPTIVE].sentence,)
+    assert transfer_rate(0.1, 10, 20, optimizer=lambda model: 1 / 0).notes == ()
+    by_name = transfer_rate(0.1, resnet(2), 20, X, optimizer=lambda model: torch.optim.AdamW([model.head.weight]))
+    assert by_name.notes == (LAW_FINDINGS[ADAPTIVE].sentence,)
+    with pytest.raises(DepthlrError, match="unknown optimizer"):
+        transfer_rate(0.1, 10, 20, optimizer="sdg")
+
+
+def stock(layers: int) -> nn.Module:
+    """As torch itself initialises it: variances of 1 / (3 fan_in)."""
+    widths = [36, *[64] * layers]
+    body = [part for pair in pairwise(widths) for part in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *body, nn.Linear(64, 3))
+
+
+def test_the_law_marks_models_that_are_not_initialised_as_it_assumes() -> None:
+    carried = transfer_rate(0.1, stock(3), lambda: stock(9), X)
+    assert (carried.in_scope, carried.initialization, carried.low) == (False, OTHER_INIT, None)
+    assert carried.notes == (NOT_INIT,)
+    assert "outside the rule's scope" in str(carried)
+    for seed in range(5):
+        ready = transfer_rate(0.1, init_(stock(3), X, seed=seed), init_(stock(9), X, seed=seed), X)
+        assert (ready.in_scope, ready.initialization, ready.notes) == (True, AS_INIT, ())
+        assert ready.low is not None
+    copied = transfer_rate(0.1, stock(3), stock(9), X, rule="copy")
+    assert (copied.in_scope, copied.initialization) == (True, OTHER_INIT)
+
+
+def test_depths_and_meta_models_show_no_initialisation_and_measured_models_count_as_they_are() -> None:
+    assert transfer_rate(0.1, 4, 8).initialization == UNSEEN
+    with torch.device("meta"):
+        bare = stock(3)
+    assert transfer_rate(0.1, bare, 8, X).initialization == UNSEEN
+    assert measured(resnet(2), resnet(4)).initialization == AS_IT_IS
+    assert measured(resnet(2), resnet(4)).in_scope
+    assert not measured(resnet(2).eval(), resnet(4)).in_scope

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
+from depthlr.study.curves import guessing, unlearnt
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
 from experiments.paper.columns import read_rows
 from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.page.findings import read_findings
-from experiments.paper.page.learning import unlearnt
 from experiments.paper.place import Place
 from experiments.paper.protocol import PROTOCOLS
 from experiments.paper.running.carried import COLUMNS as CARRIED
@@ -157,7 +157,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     results = Results(study, tuple(map(record_of, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    nothing = unlearnt(setting, results) if place.protocol != "smoke" else ()  # which trains a few steps
+    nothing = unlearnt(results.curves, guessing(study)) if place.protocol != "smoke" else ()  # which trains a few steps
     return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 

@@ -22,7 +22,7 @@ def slope(fit: Fit | None) -> str:
 
 
 def r2(fit: Fit | None) -> str:
-    return NOTHING if fit is None else signed(fit.r2)
+    return NOTHING if fit is None or fit.r2 is None else signed(fit.r2)
 
 
 def exact(value: float, digits: int = 3) -> str:

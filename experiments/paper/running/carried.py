@@ -87,7 +87,7 @@ def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: i
 
         def factor(size: int) -> float:
             here, there = depth(source), depth(size)
-            one_width = here.widths == there.widths
+            one_width = not here.other_widths(there)
             return measured_change(best(source), best(size), here.total, there.total, one_width=one_width).factor
 
         return lambda size: rate * factor(size)

@@ -24,11 +24,13 @@ from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
+from depthlr.models.build import build
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Models, Search, Study
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
 from depthlr.study.toml import MOST_SEEDS
+from depthlr.trace.depth import effective_depth
 from depthlr.training.training import Training
 from depthlr.transfer.measured_change import measured_change
 
@@ -83,11 +85,18 @@ def _tell(results: Results, seeds: int) -> None:
         _tell_notes(results)
         return
     measured = {size: _measured(str(model.at(size))) for size in tuned}
+    image = load(results.study.data.name).input
+    counted = {size: effective_depth(*build(model.at(size), input=image, meta=True)) for size in tuned}
     first = next(iter(tuned))
+
+    def change(a: int, b: int) -> float:
+        one_width = not counted[a].other_widths(counted[b])
+        return measured_change(measured[a], measured[b], depths[a], depths[b], one_width=one_width).factor
+
     rules: dict[str, Callable[[int, int], float]] = {
         "copy": lambda a, b: tuned[a],
         "law": lambda a, b: transfer(tuned[a], depths[a], depths[b]),
-        "measured": lambda a, b: tuned[a] * measured_change(measured[a], measured[b], depths[a], depths[b]).factor,
+        "measured": lambda a, b: tuned[a] * change(a, b),
     }
     rows = [
         (size, depths[size], rate_text(rate), *(rate_text(rules[rule](first, size)) for rule in ("law", "measured")))
@@ -96,7 +105,7 @@ def _tell(results: Results, seeds: int) -> None:
     cells = len(results.records)
     whole = len(model.sizes) * seeds * results.study.search.points
     columns = (model.vary, "depth", "tuned rate", f"law from {first}", f"measured from {first}")
-    print_table(columns, rows, title=f"{model.spec}: {cells} runs found what a grid of {whole} would")
+    print_table(columns, rows, title=f"{model.spec}: {cells} runs, of a grid of {whole}")
     print(f"tuned rates over effective depth: {results.fit('depth')}")
     print(f"tuned rates over {model.vary}: {results.fit('size')}")
     energies = fit_power_law([depths[s] for s in tuned], [measured[s].rate for s in tuned])

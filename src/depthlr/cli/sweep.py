@@ -223,7 +223,8 @@ def _print(results: Results, path: Path, json: bool) -> None:
         rates = [best.rate for best in found]
         ends = [rate_text(rate) for rate in (min(rates), max(rates))] if rates else ["-"] * 2
         loss = f"{fmean(best.loss for best in found):.4f}" if found else "-"
-        rows.append((size, (results.depths or {}).get(size, "-"), tuned_text(results, size), *ends, loss))
+        best_rate = tuned_text(results, size) + (" ?" if size in results.doubts else "")
+        rows.append((size, (results.depths or {}).get(size, "-"), best_rate, *ends, loss))
     columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", "mean loss")
     print_table(columns, rows, title=f"{results.study.model.spec}, {len(results.study.search.seeds)} seeds")
     for over, line in fits.items():

@@ -20,6 +20,7 @@ from depthlr.errors import DepthlrError, kind_and_message
 
 Optimizers = Optimizer | Sequence[Optimizer]
 OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
+LARGEST_GROUP = "it is the rate of the parameter group with the largest rate; the others keep their ratios to it."
 
 
 def muon(parameters: Iterable[nn.Parameter], lr: float = 1e-3) -> list[Optimizer]:
@@ -59,8 +60,8 @@ def has_stepped(optimizer: Optimizer) -> bool:
 def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Change of every parameter in one step at base rate 1, for these gradients.
 
-    Groups with rates of their own keep their ratio to that of the first group that moves, which is the base rate; a
-    scheduler's warm-up is left out (its `initial_lr` counts).
+    The base rate is the largest rate of the groups that move, in whatever order they are listed; the others keep their
+    ratio to it. A scheduler's warm-up is left out (its `initial_lr` counts), and timm's `lr_scale` of a group counts.
     """
     parameters = dict(model.named_parameters())
     before = {n: _precise(parameters[n].detach()) for n in gradients}
@@ -197,13 +198,36 @@ def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
 
 
 def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> float:
-    """Undo schedulers and return the base rate: the first one that is not zero, of a group that moves."""
+    """Undo schedulers, set every group to the rate it steps at, and return the base rate."""
     groups = [group for one in optimizers for group in one.param_groups]
     if any("lr" not in group for group in groups):
         raise DepthlrError("a parameter group of the optimizer has no lr, so there is no rate to measure at.")
-    for group in groups:
-        group["lr"] = float(group.get("initial_lr", group["lr"]))
-    base = next((g["lr"] for g in groups if g["lr"] > 0 and moving & set(map(id, g["params"]))), None)
-    if base is None:
+    moved = [group for group in groups if moves(group) and moving & set(map(id, group["params"]))]
+    if not moved:
         raise DepthlrError("every rate in the optimizer is 0: give it any positive rate (only ratios matter).")
-    return float(base)
+    base = max(map(_given_rate, moved))
+    for group in groups:
+        group["lr"] = _step_rate(group)
+    return base
+
+
+def moves(group: Mapping[str, Any]) -> bool:
+    """Does a step change any parameter of the group?"""
+    return _step_rate(group) > 0 and any(parameter.requires_grad for parameter in group["params"])
+
+
+def rate_ratios(optimizers: Sequence[Optimizer]) -> tuple[float, ...]:
+    """The rates of the groups that move, over the base rate: each once, to six digits, from large to small."""
+    moved = [group for one in optimizers for group in one.param_groups if moves(group)]
+    base = max(map(_given_rate, moved), default=1.0)
+    return tuple(sorted({float(f"{_step_rate(group) / base:.6g}") for group in moved}, reverse=True))
+
+
+def _given_rate(group: Mapping[str, Any]) -> float:
+    """The rate that the user gave, before a scheduler changed it."""
+    return float(group.get("initial_lr", group["lr"]))
+
+
+def _step_rate(group: Mapping[str, Any]) -> float:
+    # timm keeps one lr in all groups, and its schedulers multiply it by each group's lr_scale (layer-wise decay).
+    return _given_rate(group) * float(group.get("lr_scale", 1.0))

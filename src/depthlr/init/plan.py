@@ -6,6 +6,7 @@ x K^(-1/2)                   on the last weight of each residual branch of a Res
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from depthlr.trace.unwrap import clean_path, unwrap
 Variance = Literal["gating", "he"]
 BranchScale = Literal["auto", "last", "each", "none"]
 SHIFTS = ("bias", "beta", "shift", "b_2")  # what norms call the parameter they add
+SAME_SIZE = 0.25  # He's factor for GELU is 5 % from ours; torch's default for nn.Linear less than 0.6 times it
 TOKEN_STD = 0.02  # positional embeddings and class tokens: small truncated normal
 
 
@@ -92,6 +94,18 @@ def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: tor
     with torch.no_grad():
         for step in plan:
             _fill(parameters[step.name], step, generator)
+
+
+def follows_plan(model: nn.Module, plan: tuple[ParameterInit, ...]) -> bool:
+    """Are all weights as large as the plan would draw them, but for a quarter and what chance may do?"""
+    parameters = dict(unwrap(model).named_parameters())
+    for step in plan:
+        if step.become == "normal" and (count := parameters[step.name].numel()):
+            size = float(parameters[step.name].detach().abs().double().square().mean().sqrt())
+            chance = 4 / math.sqrt(2 * count)  # of a root mean square: four standard errors
+            if not size > 0 or abs(math.log(size / step.std)) > math.log(1 + SAME_SIZE) + chance:
+                return False
+    return True
 
 
 def _fill(parameter: Tensor, step: ParameterInit, generator: torch.Generator | None) -> None:

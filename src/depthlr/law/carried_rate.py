@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from depthlr.law.evidence import ADAPTIVE, EVIDENCE, law_findings
 from depthlr.law.html import html_table
 from depthlr.law.missed import COVERAGE, FARTHEST, LAW, doublings
 from depthlr.law.rules import Family, Rule, carry, rule_named
+
+UNSEEN = "not seen"  # depths, or weights on the meta device
+AS_INIT = "as init_ draws it"
+OTHER_INIT = "not as init_ draws it"
+AS_IT_IS = "measured as it is"
+NOT_INIT = (
+    "the weights are not as large as init_ draws them (trained, or initialised otherwise), and the law holds for that "
+    "initialisation alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,9 @@ class CarriedRate:
     low: float | None = None  # an interval that should hold the best rate `coverage` of the time, where it was compared
     high: float | None = None
     coverage: float = COVERAGE
+    in_scope: bool = True  # False where a note says that the rule's preconditions do not hold
+    initialization: str = UNSEEN  # of the models, as the rule saw it
+    evidence: str = EVIDENCE  # what intervals rest on, and where they end
 
     def __float__(self) -> float:
         return self.rate
@@ -34,14 +48,16 @@ class CarriedRate:
         return replace(self, low=self.rate / 10**decades, high=self.rate * 10**decades)
 
     def _repr_html_(self) -> str:
-        rows = [(self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())]
-        columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval")
-        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes))
+        row = (self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())
+        columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval", "in scope", "weights")
+        rows = [(*row, "yes" if self.in_scope else "no", self.initialization)]
+        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes, self.evidence))
 
     def __str__(self) -> str:
         way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
         held = "" if self.low is None else f", {self.coverage:.0%} {self._interval()}"
-        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held})", *self.notes])
+        scope = "" if self.in_scope else ", outside the rule's scope"
+        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held}{scope})", *self.notes])
 
     def _interval(self) -> str:
         return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
@@ -53,16 +69,47 @@ def carried_over_depth(
     """Carry a rate between two depths by the rule of that name: arithmetic, without a model."""
     chosen = rule_named(rule)
     moved = carry(chosen, rate, source_depth, target_depth, family)
-    return carried_by(chosen, rate, moved, source_depth, target_depth)
+    facts = {ADAPTIVE} if family == "adam" else set()
+    return carried_by(chosen, rate, moved, source_depth, target_depth, facts=facts)
 
 
 def carried_by(
-    rule: Rule, rate: float, moved: float, source_depth: float, target_depth: float, notes: tuple[str, ...] = ()
+    rule: Rule,
+    rate: float,
+    moved: float,
+    source_depth: float,
+    target_depth: float,
+    *,
+    outside: Sequence[str] = (),
+    facts: Collection[str] = (),
+    initialization: str = UNSEEN,
 ) -> CarriedRate:
-    """A rate that a rule of depth moved.
+    """A rate that a rule of depth moved, with what is known of such rates.
 
-    Only the law's rates were compared with tuned ones, so only these have an interval, and only where no note says that
-    the models are outside of the law's scope.
+    Only the law's rates were compared with tuned ones, so only these have an interval, and only in the law's scope.
+
+    Args:
+        rule: The rule.
+        rate: The rate at the source.
+        moved: The rate at the target.
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+        outside: One note for each precondition of the rule that does not hold.
+        facts: Keys of `LAW_FINDINGS`: properties of the models and of the optimizer.
+        initialization: How the models are initialised, as far as it was seen.
     """
-    carried = CarriedRate(moved, rule.name, source_depth, target_depth, moved / rate, rule.assumes, notes)
-    return carried.within(LAW.within(source_depth, target_depth)) if rule.name == "law" and not notes else carried
+    by_law = rule.name == "law"
+    unmet = [*outside, *([NOT_INIT] if by_law and initialization == OTHER_INIT else [])]
+    found = law_findings(facts) if by_law else []
+    carried = CarriedRate(
+        moved,
+        rule.name,
+        source_depth,
+        target_depth,
+        moved / rate,
+        rule.assumes,
+        (*unmet, *(finding.sentence for finding in found)),
+        in_scope=not unmet and all(finding.interval_held for finding in found),
+        initialization=initialization,
+    )
+    return carried.within(LAW.within(source_depth, target_depth)) if by_law and carried.in_scope else carried

@@ -55,7 +55,7 @@ class Fit:
     interval: tuple[float, float]
     level: float
     intercept: float
-    r2: float
+    r2: float | None  # None from two depths, through which any line goes
     chi2: float | None  # scatter about the line over what the seeds allow, a degree of freedom; None if not known
     points: tuple[Point, ...]
     centre: float  # weighted mean of log10 depth, where the line is surest
@@ -75,6 +75,11 @@ class Fit:
     def bounded(self) -> bool:
         """Is the slope's interval known?"""
         return math.isfinite(self.interval[1] - self.interval[0])
+
+    @property
+    def r2_text(self) -> str:
+        """`, R² 0.98`, to stand behind a slope; nothing where there is none."""
+        return "" if self.r2 is None else f", R² {self.r2:.2f}"
 
     def predict(self, depth: float) -> float:
         """The line's rate at a depth."""
@@ -104,7 +109,7 @@ class Fit:
         low, high = self.interval
         error = f" ± {self.stderr:.2f}" if math.isfinite(self.stderr) else ""
         span = f"{self.level * 100:g}% {low:.2f}..{high:.2f}" if self.bounded else "no interval: add seeds or depths"
-        return f"slope {self.slope:.2f}{error} ({span}), R² {self.r2:.2f}, {self.depths} depths"
+        return f"slope {self.slope:.2f}{error} ({span}){self.r2_text}, {self.depths} depths"
 
     def _repr_html_(self) -> str:
         rows = [(f"{p.depth:g}", f"{10**p.log10_rate:.3g}", f"{p.sd or 0:.3f}", p.observations) for p in self.points]
@@ -150,7 +155,7 @@ def fit_power_law(
         interval=(line.slope - half, line.slope + half),
         level=level,
         intercept=line.intercept,
-        r2=line.r2,
+        r2=line.r2 if len(points) > 2 else None,
         chi2=chi2 if known else None,
         points=points,
         centre=line.centre,

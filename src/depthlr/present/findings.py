@@ -9,9 +9,10 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit
 from depthlr.present.rates import RateRow, rate_rows
 from depthlr.present.verdict import verdict
+from depthlr.study.curves import Curve
 from depthlr.study.estimate import estimate
 from depthlr.study.follow import Snapshot
-from depthlr.study.results import Curve, Over, Results
+from depthlr.study.results import Over, Results
 
 MOST_NOTES = 30  # however many seeds have something to mind
 
@@ -46,7 +47,10 @@ class Findings:
         fit = self.slopes[self.over]
         if fit is None:
             return "No slope yet: a line needs optima inside the range of rates at two sizes or more."
-        return verdict(fit)
+        fitted = self.results.tuned_rates
+        doubtful = sum(size in self.results.doubts for size in fitted)
+        caution = f" But {doubtful} of {len(fitted)} sizes hardly learn or have no clear optimum." if doubtful else ""
+        return verdict(fit) + caution
 
     @property
     def law_from(self) -> str:

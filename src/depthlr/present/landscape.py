@@ -22,7 +22,8 @@ from depthlr.present.style import (
     spaced,
 )
 from depthlr.present.tuned import tuned_text
-from depthlr.study.results import Curve, Results
+from depthlr.study.curves import Curve
+from depthlr.study.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,10 +83,10 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
         axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])  # none among the triangles
     several = any(len(found) > 1 for found in curves.values())
     marks = "● a seed’s best, ★ their mean" if several else "★ the best"
-    axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results.study))
+    axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results))
     over = "effective depth" if results.depths else results.study.model.size_name
     add_legend(axes, title=plain(f"{over}, tuned rate"))
-    set_title(axes, title_of(results.study))
+    set_title(axes, title_of(results))
     return axes
 
 

@@ -18,7 +18,7 @@ def markdown(found: Findings) -> str:
         fit = found.slopes[over]
         if fit is not None:
             label = f"slope {signed(fit.slope)} over {_text(found.name_of(over))}"
-            lines.append(f"- **{label}**, {slope_span(fit)}, R² {fit.r2:.2f}")
+            lines.append(f"- **{label}**, {slope_span(fit)}{fit.r2_text}")
     lines += ["", _text(found.verdict), ""]
     if found.rows:
         lines += ["## The rate to use", "", *_table(found), ""]
@@ -36,6 +36,7 @@ def _table(found: Findings) -> list[str]:
 
 def _cells(row: RateRow) -> list[str]:
     rates = ["–" if rate is None else rate_text(rate) for rate in (row.rate, row.fitted, row.law)]
+    rates[0] += " ?" if row.doubt else ""
     seeds = str(row.seeds) if row.seeds or row.left_out else "by the fit"
     depth = "–" if row.depth is None else f"{row.depth:g}"
     return [str(row.size), depth, rates[0], rates_span(row) or "–", seeds, rates[1], rates[2]]

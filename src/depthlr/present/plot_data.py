@@ -9,7 +9,8 @@ from typing import Any
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.captions import loss_label
 from depthlr.present.findings import Findings
-from depthlr.study.results import Curve, Over
+from depthlr.study.curves import Curve
+from depthlr.study.results import Over
 
 POINTS = 50_000  # drawn on a page, over all curves
 FEWEST = 12  # kept of a curve, however many curves there are
@@ -25,7 +26,7 @@ def plot_data(found: Findings) -> dict[str, Any]:
     return {
         "vary": found.results.study.model.size_name,
         "over": found.over,
-        "loss": loss_label(found.results.study),
+        "loss": loss_label(found.results),
         "law": LAW_EXPONENT,
         "sizes": [{"size": size, "depth": (found.results.depths or {}).get(size)} for size in _sizes(found)],
         "seeds": sorted({curve.seed for curve in found.curves}),

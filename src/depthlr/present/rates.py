@@ -12,7 +12,8 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
 from depthlr.law.power import transfer
 from depthlr.present.intervals import seed_interval
-from depthlr.study.results import Curve, Over, Results
+from depthlr.study.curves import Curve
+from depthlr.study.results import Over, Results
 
 DEEPER = (2, 4, 8)  # sizes that a fit is carried to, besides those still to be run: multiples of the largest
 
@@ -30,6 +31,7 @@ class RateRow:
     loss: float | None
     fitted: float | None
     law: float | None  # carried from the shallowest size that has a rate, by depth^-3/2
+    doubt: str | None = None  # why the rate says little, if it does
 
 
 def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, Fit | None]) -> tuple[RateRow, ...]:
@@ -60,6 +62,7 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
                 loss=statistics.fmean(optimum.loss for optimum in best) if best else None,
                 fitted=None if fit is None or place is None else _held(partial(fit.predict, place)),
                 law=_law(start, place),
+                doubt=results.doubts.get(size),
             )
         )
     if fit is None:

@@ -12,7 +12,7 @@ from depthlr.law.fit import Fit
 from depthlr.present.findings import Findings, findings
 from depthlr.present.markdown import markdown
 from depthlr.present.page import page
-from depthlr.present.run_facts import commands, run_facts
+from depthlr.present.run_facts import commands, run_facts, study_facts
 from depthlr.study.follow import read_snapshot
 
 
@@ -24,7 +24,7 @@ def report(study: Path | str, format: str = "html") -> str:
 def as_json(found: Findings) -> str:
     """The answer for programs: slopes, rates, optima, notes; `depthlr export` has the cells."""
     value = {
-        "study": found.results.study.to_dict(),
+        "study": study_facts(found),
         "slopes": {over: None if fit is None else _fit(fit) for over, fit in found.slopes.items()},
         "verdict": found.verdict,
         "rates": [vars(row) for row in found.rows],

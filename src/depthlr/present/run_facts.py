@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from depthlr.present.findings import Findings
 from depthlr.study.toml import to_toml
@@ -23,23 +24,32 @@ def run_facts(found: Findings) -> list[tuple[str, str]]:
             ("First and last cell", f"{_moment(first)} and {_moment(last)} UTC"),
             ("Training time", duration(sum(record.seconds for record in results.records))),
         ]
+    places = ", then ".join(map(str, results.environments)) or "not recorded"
+    if not results.described:
+        facts.append(("Trained by", "another program, whose data, optimizer, batch and loss are not recorded"))
     return [
         *facts,
-        ("Trained on", ", then ".join(map(str, results.environments)) or "not recorded"),
+        ("Trained on" if results.described else "Sweep ran on", places),
         ("Data digest", found.snapshot.data_digest or "not recorded"),
         ("Study digest", study.digest),
     ]
 
 
+def study_facts(found: Findings) -> dict[str, Any]:
+    """The study as tables; without data and training where another program trained the cells."""
+    tables = found.results.study.to_dict()
+    return tables if found.results.described else {key: tables[key] for key in ("name", "model", "search")}
+
+
 def commands(found: Findings) -> str:
-    """Shell lines that make the study's file and this report from nothing."""
+    """Shell lines that make the study's file and this report; of cells that another program trained, the report."""
     study = found.results.study
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", study.name).strip("-.") or "study"
+    page = f"depthlr report {name}.sqlite --out {name}.html\n"
+    if not found.results.described:
+        return page
     # The quoted end mark keeps the shell from reading the text; a line of TOML never equals it.
-    return (
-        f"cat > {name}.toml <<'END'\n{to_toml(study)}END\n"
-        f"depthlr sweep {name}.toml\ndepthlr report {name}.sqlite --out {name}.html\n"
-    )
+    return f"cat > {name}.toml <<'END'\n{to_toml(study)}END\ndepthlr sweep {name}.toml\n{page}"
 
 
 def duration(seconds: float) -> str:

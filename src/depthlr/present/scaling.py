@@ -12,7 +12,7 @@ import numpy as np
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
-from depthlr.law.numbers import signed, slope_text
+from depthlr.law.numbers import slope_text
 from depthlr.law.power import transfer
 from depthlr.present.captions import title_of
 from depthlr.present.intervals import seed_interval
@@ -72,7 +72,7 @@ def scaling(
     reach = np.geomspace(min(depths) / 1.08, max(depths) * 1.08, 60)
     if fit is not None:
         rates = np.array([fit.predict(depth) for depth in reach])
-        axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}, R² {signed(fit.r2)}", gid="fit")
+        axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}{fit.r2_text}", gid="fit")
         sides = fit.band(list(reach))
         if sides is not None:
             axes.fill_between(reach, *sides, color=colour, alpha=0.13, lw=0, gid="band")
@@ -93,7 +93,7 @@ def scaling(
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
     if isinstance(results, Results):
-        set_title(axes, title_of(results.study))
+        set_title(axes, title_of(results))
     return axes
 
 

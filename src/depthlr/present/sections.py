@@ -63,7 +63,7 @@ def _answer(found: Findings) -> str:
     if fit is not None:
         law = (
             f'<p class="headline"><span class="formula">rate ∝ {name}<sup>{signed(fit.slope)}</sup></span> '
-            f'<span class="aside">{slope_span(fit)}, R² {fit.r2:.2f}</span></p>'
+            f'<span class="aside">{slope_span(fit)}{fit.r2_text}</span></p>'
         )
     tiles = [_slope_tile(found, "size")] if found.over == "depth" else []
     measured = [row for row in found.rows if row.seeds]
@@ -77,7 +77,7 @@ def _slope_tile(found: Findings, over: Over) -> str:
     if fit is None:
         return ""
     span = slope_span(fit).replace("interval ", "", 1) if fit.bounded else "no interval"
-    return _tile(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}, R² {fit.r2:.2f}")
+    return _tile(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}{fit.r2_text}")
 
 
 def _rate_tile(found: Findings, row: RateRow) -> str:
@@ -118,12 +118,14 @@ def _rate_row(row: RateRow, depth: bool) -> str:
     carried = not row.seeds and not row.left_out
     rate = "–" if row.rate is None else rate_text(row.rate)
     tag = " <em>by the fit</em>" if carried else f" <em>{row.left_out} left out</em>" if row.left_out else ""
+    tag += f" <em>{escape(row.doubt.partition(':')[0])}</em>" if row.doubt else ""
+    shown = rate if row.doubt else f"<b>{rate}</b>"  # no emphasis on a rate that says little
     low, *high = rates_span(row).partition(" to ")  # a narrow screen may break the line between the two, not elsewhere
     span = f"<small><span>{low}</span><span>{''.join(high)}</span></small>" if low else ""
     place = f"<td>{row.depth:g}</td>" if depth and row.depth is not None else "<td>–</td>" if depth else ""
     others = "".join(f"<td>{'–' if value is None else rate_text(value)}</td>" for value in (row.fitted, row.law))
     kind = ' class="carried"' if carried else ""
-    return f"<tr{kind}><th scope=row>{row.size}</th>{place}<td><b>{rate}</b>{tag}{span}</td>{others}</tr>"
+    return f"<tr{kind}><th scope=row>{row.size}</th>{place}<td>{shown}{tag}{span}</td>{others}</tr>"
 
 
 def _notes(notes: Sequence[str]) -> str:
@@ -136,4 +138,5 @@ def _notes(notes: Sequence[str]) -> str:
 def _run(found: Findings) -> str:
     facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in run_facts(found))
     again = f'<pre tabindex="0"><code>{escape(commands(found))}</code></pre>'
-    return f'<dl class="facts">{facts}</dl><h3>Run it again</h3>{again}'
+    head = "Run it again" if found.results.described else "Make this page again"
+    return f'<dl class="facts">{facts}</dl><h3>{head}</h3>{again}'

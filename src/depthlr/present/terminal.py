@@ -11,7 +11,8 @@ from depthlr.errors import DepthlrError
 from depthlr.law.numbers import number_text
 from depthlr.present.landscape import by_size, labels_of
 from depthlr.present.tuned import tuned_text
-from depthlr.study.results import Curve, Results
+from depthlr.study.curves import Curve
+from depthlr.study.results import Results
 
 HEIGHTS = "▁▂▃▄▅▆▇█"
 DIVERGED, BEST, NOT_RUN = "×", "◆", " "

@@ -29,11 +29,11 @@ def judged(fit: Fit, stated: float = LAW_EXPONENT) -> Judgement:
 
 
 def verdict(fit: Fit) -> str:
-    """One sentence: the law holds, another slope does, or nothing is decided."""
+    """One sentence: the slope does not contradict the law, it is another one, or nothing is decided."""
     span = " to ".join(map(signed, fit.interval))
     match judged(fit):
         case Judgement.holds:
-            return f"The law holds: {span} contains −3/2."
+            return f"Does not contradict the law: {span} contains −3/2."
         case Judgement.faster:
             return f"Falls faster than the law’s −3/2: use {signed(fit.slope)} ({span})."
         case Judgement.slower:

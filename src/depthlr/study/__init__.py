@@ -1,5 +1,6 @@
 """Layer 3: a sweep over rates that is described, searched, stored and resumed."""
 
+from depthlr.study.curves import Curve
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Data, Models, Search, Study, difference
 from depthlr.study.environment import Environment, environment
@@ -7,7 +8,7 @@ from depthlr.study.estimate import Estimate, estimate
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
 from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record
-from depthlr.study.results import Curve, Results, read_results
+from depthlr.study.results import Results, read_results
 from depthlr.study.run import OpenRunner, Progress, Silent, sweep
 from depthlr.study.search import wanted
 from depthlr.study.store import Store, open_store, read_store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from depthlr.law.aggregate import geometric
 from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
+from depthlr.study.curves import Curve, doubts, guessing
 from depthlr.study.description import Study
 from depthlr.study.environment import Environment
 from depthlr.study.record import Record
@@ -27,17 +29,6 @@ TIMES = ("seconds", "finished")  # what differs between two runs of one study
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Loss against rate at one size and seed, small rates first."""
-
-    size: int
-    seed: int
-    rates: tuple[float, ...]
-    losses: tuple[float, ...]
-    optimum: Optimum | None  # None where every rate that was run diverged
-
-
-@dataclass(frozen=True)
 class Results:
     """A study's finished cells by size, seed and rate, with its models' effective depths, if they were counted."""
 
@@ -46,6 +37,7 @@ class Results:
     depths: Mapping[int, int] | None = None
     environments: tuple[Environment, ...] = ()  # that ran it, in the order in which they came, if recorded
     damaged: tuple[Cell, ...] = ()  # whose records cannot be trusted, and are not among `records`
+    described: bool = True  # by the study's data and training; False where a runner of the user's own trained the cells
 
     @cached_property
     def missing(self) -> tuple[Cell, ...]:
@@ -75,11 +67,20 @@ class Results:
         """By size, small ones first: the geometric mean of its seeds' optima inside the range, where there are any."""
         return {size: geometric(best.rate for best in found) for size, found in self._inside.items()}
 
+    @cached_property
+    def doubts(self) -> dict[int, str]:
+        """By size, why its best rate says little; sizes that are still being searched are not judged."""
+        undecided = min((cell.size for cell in self.missing), default=math.inf)
+        chance = guessing(self.study) if self.described else None
+        judged_by = "validation loss" if self.described and self.study.training.metric == "validation" else "loss"
+        return {size: why for size, why in doubts(self.curves, chance, judged_by).items() if size < undecided}
+
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a fit leaves out, and why."""
+        """What a fit leaves out, and why, and which of its rates say little."""
         left_out = {(curve.size, curve.seed): _fault(curve) for curve in self.curves}
         notes = [f"size {size}, seed {seed}: {fault}" for (size, seed), fault in left_out.items() if fault]
+        notes += [f"size {size} {why}; its best rate says little: train longer" for size, why in self.doubts.items()]
         return (*self.damage, *notes, *([] if self.complete else ["the sweep is not finished: run it again to go on"]))
 
     @property
@@ -152,7 +153,7 @@ class Results:
     def _inside(self) -> dict[int, tuple[Optimum, ...]]:
         found: dict[int, tuple[Optimum, ...]] = {}
         for curve in self.curves:
-            if curve.optimum is not None and not curve.optimum.at_edge:
+            if curve.optimum is not None and curve.inside:
                 found[curve.size] = (*found.get(curve.size, ()), curve.optimum)
         return found
 
@@ -160,7 +161,9 @@ class Results:
 def results_of(content: Content) -> Results:
     """Results from what a store holds; damaged records do not count."""
     records = tuple(content.records[cell] for cell in sorted(content.records))
-    return Results(content.study, records, content.depths, content.environments, content.damaged)
+    # Whoever trains by the study has its data, whose digest is kept.
+    described = content.data_digest is not None
+    return Results(content.study, records, content.depths, content.environments, content.damaged, described)
 
 
 def read_results(path: Path | str) -> Results:

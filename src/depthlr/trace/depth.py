@@ -14,7 +14,7 @@ from depthlr.law.html import html_table
 from depthlr.trace.distance import distances
 from depthlr.trace.graph import Graph
 from depthlr.trace.run import trace
-from depthlr.trace.scope import scope_flags
+from depthlr.trace.scope import norms_of, scope_flags
 from depthlr.trace.units import Unit, units_of
 
 Units = int | Sequence[type[nn.Module]] | None
@@ -28,6 +28,7 @@ class Depth:
     backbone: int
     units: tuple[Unit, ...] = ()
     flags: tuple[str, ...] = ()
+    norms: tuple[str, ...] = ()  # "pre-norm", "batch-norm": what most units have, where tuned rates left the law
 
     @property
     def plain(self) -> int:
@@ -49,6 +50,12 @@ class Depth:
     def widths(self) -> frozenset[int]:
         """All that occur in the body: a pyramid's stages, where `width` would depend on how many units each has."""
         return frozenset(self._body_widths)
+
+    def other_widths(self, other: Depth) -> str | None:
+        """Both models' widths in words where the sets differ; None where they are equal or one is not known."""
+        if not (self.widths and other.widths) or self.widths == other.widths:
+            return None
+        return " against ".join(", ".join(map(str, sorted(depth.widths))) for depth in (self, other))
 
     @property
     def _body_widths(self) -> list[int]:
@@ -105,7 +112,8 @@ def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> De
     found = units_of(graph, far)
     if not found:
         raise DepthlrError("no weighted layer lies between the model's input and its output, so its depth is zero.")
-    return Depth(len(found), sum(u.role == "body" for u in found), found, scope_flags(graph, far))
+    body = sum(u.role == "body" for u in found)
+    return Depth(len(found), body, found, scope_flags(graph, far), norms_of(graph, far, found))
 
 
 def _kinds(graph: Graph) -> str:

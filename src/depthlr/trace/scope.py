@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from depthlr.law.evidence import BATCH_NORM, PRE_NORM
 from depthlr.trace import operations as ops
 from depthlr.trace.distance import Distances
 from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.units import Unit
+
+TOKEN_NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm"})
+BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
 
 
 def scope_flags(graph: Graph, far: Distances) -> tuple[str, ...]:
     """Sentences about structures that the minimal-path convention does not cover."""
     flags = [_concatenation(graph, far), _long_skip(graph, far), *_sharing(graph)]
     return tuple(flag for flag in flags if flag)
+
+
+def norms_of(graph: Graph, far: Distances, units: Sequence[Unit]) -> tuple[str, ...]:
+    """Which normalisation most units have, of those with which tuned rates were seen to leave the law."""
+    readers = graph.consumers()
+    updates = [unit.node for unit in units if unit.kind == "residual"]
+    pre = sum(_reads_norm(graph, readers, far.back[update]) for update in updates)
+    batch = sum(node.name in BATCH_NORMS for node in graph.nodes)
+    found = ((PRE_NORM, 2 * pre > len(updates)), (BATCH_NORM, 2 * batch > len(units)))
+    return tuple(name for name, seen in found if seen)
+
+
+def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:
+    """Does a LayerNorm or RMSNorm read the value that an update is added to?"""
+    for reader in readers[stream]:
+        node = graph.nodes[reader]
+        kind = graph.calls[node.scope].kind  # of a norm that is written out in elementary operations
+        if node.name in TOKEN_NORMS or "LayerNorm" in kind or "RMSNorm" in kind:
+            return True
+        if node.name in ops.TRANSPARENT and _reads_norm(graph, readers, reader):
+            return True
+    return False
 
 
 def _concatenation(graph: Graph, far: Distances) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any
@@ -20,8 +20,9 @@ from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
-from depthlr.trace.depth import Depth, Units
+from depthlr.trace.depth import Units
 from depthlr.trace.random_states import random_states_kept
+from depthlr.transfer.carry import group_notes, group_ratios
 from depthlr.transfer.findings import Verdict, findings
 from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against
 
@@ -87,12 +88,14 @@ def check_transfer(
             with measuring(0, f"size {size}"):
                 energies.append(update_energy_over_seeds(make, names, given.first, loss_fn, optimizer, units=units))
         persistent = persistent_energies(models, given, loss_fn, optimizer, seed=0)
-    return judged(
+    found = judged(
         [
-            Measured(size, _depth(make, given.first, units), of_units, of_readout, draws_anew(make))
+            Measured(size, depth_on(_made(make), given.first, units), of_units, of_readout, draws_anew(make))
             for size, make, of_units, of_readout in zip(wanted, makes, energies, persistent, strict=True)
         ]
     )
+    groups = group_notes([group_ratios(optimizer, _made(make)) for make in makes])
+    return replace(found, notes=(*found.notes, *groups))
 
 
 def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -106,10 +109,9 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def _depth(make: Build, batch: Any, units: Units) -> Depth:
+def _made(make: Build) -> nn.Module:
     with random_states_kept():
-        model = built(make)
-    return depth_on(model, batch, units)
+        return built(make)
 
 
 def judged(measured: Sequence[Measured]) -> TransferCheck:

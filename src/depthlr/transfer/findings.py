@@ -42,10 +42,8 @@ def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
         yield Verdict.caution, text
     for flag in dict.fromkeys(flag for row in rows for flag in row.depth.flags):
         yield Verdict.caution, flag
-    widths = [row.depth.width for row in rows if row.depth.width]
-    if len(set(widths)) > 1:
-        text = f"widths go from {min(widths)} to {max(widths)}, and the law knows depth alone: use the rule 'measured'."
-        yield Verdict.caution, text
+    if widths := next(filter(None, (rows[0].depth.other_widths(row.depth) for row in reversed(rows))), None):
+        yield Verdict.caution, f"widths differ ({widths}), and the law knows depth alone: use the rule 'measured'."
     if fit is None:
         text = (
             f"effective depth is {rows[0].depth.total} at every size, so the law has nothing to say; from Python, "

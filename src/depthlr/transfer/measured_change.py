@@ -24,7 +24,7 @@ class MeasuredChange:
 
 
 def measured_change(
-    here: DrawnRate, there: DrawnRate, source_depth: float, target_depth: float, *, one_width: bool = True
+    here: DrawnRate, there: DrawnRate, source_depth: float, target_depth: float, *, one_width: bool
 ) -> MeasuredChange:
     """The mean of the measured change and the law's, weighed by how well each is known.
 

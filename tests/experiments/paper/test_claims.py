@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.numbers import signed
 from experiments.paper.main import MAIN
@@ -134,6 +135,19 @@ def test_full_epochs_raise_the_rates_at_every_depth(kept) -> None:
 def test_pre_ln_slopes_are_those_the_page_names(kept, page) -> None:
     sgd, adamw = (kept.sweeps[name].fit("depth").slope for name in ("imagenet-vit-pre-ln", "text-gpt"))
     assert f"{signed(sgd)} with SGD, {signed(adamw)} for a character GPT with AdamW." in page
+
+
+@pytest.mark.parametrize(
+    ("fact", "names"),
+    [
+        (PRE_NORM, ("imagenet-vit-pre-ln", "text-gpt")),
+        (BATCH_NORM, ("resnet-batch-norm",)),
+        (ADAPTIVE, ("cnn-adam", "resnet-adam")),
+    ],
+)
+def test_slopes_that_the_law_is_noted_with_are_those_of_the_tables(kept, fact, names) -> None:
+    for name in names:
+        assert f"depth^{kept.sweeps[name].fit('depth').slope:.2f}" in LAW_FINDINGS[fact].sentence
 
 
 def test_the_page_and_the_readme_begin_with_the_slopes_of_the_tables(kept, page) -> None:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.study.adaptive import APART
+from depthlr.study.curves import guessing
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.training.cell import Cell
@@ -25,7 +26,6 @@ from experiments.paper.page.answer import every_setting, finished
 from experiments.paper.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from experiments.paper.page.families import families, family, off
 from experiments.paper.page.kept import Kept, Sweep, read_kept
-from experiments.paper.page.learning import guessing
 from experiments.paper.page.offsets import offsets, rate_ratios
 from experiments.paper.page.page import results_page
 from experiments.paper.page.pictures import both, comparable, draw_energies, drawn, pictures
@@ -140,7 +140,7 @@ def test_numbers_follow_the_tables(copy) -> None:
 def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
     kept = read_kept(ROOT / "results" / "reproduce")
     sweep = kept.sweeps["cnn-gelu-he"]
-    assert guessing(sweep.setting) == pytest.approx(math.log(10))
+    assert guessing(sweep.results.study) == pytest.approx(math.log(10))
     assert sweep.unlearnt == (24, 30)
     least = {size: median(min(c.losses) for c in sweep.results.curves if c.size == size) for size in (16, 24, 30)}
     assert least[16] < 0.995 * math.log(10) < least[24] < least[30]

@@ -12,6 +12,7 @@ from tests.experiments.transferbench.made import GRID, SIZES, bowl, known, measu
 from depthlr.energy.drawn_rate import DRAW_SCATTER
 from depthlr.energy.readout_size import SEEN
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
+from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.missed import LAW, MEASURED, ONE_DRAW, doublings
 from depthlr.transfer.findings import Verdict
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
@@ -373,6 +374,25 @@ def test_what_carried_rates_missed_by_is_that_of_the_committed_tables_and_holds_
     assert max(apart) == pytest.approx(2.7, abs=0.05)
     apart, errors = missed(judged(), name)
     assert np.mean(errors <= stated.decades * apart**stated.power) == pytest.approx(held, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fact", "has"),
+    [
+        (PRE_NORM, lambda name, _: "-pre-" in name or name.startswith("gpt")),
+        (BATCH_NORM, lambda name, _: "-bn-" in name),
+        (ADAPTIVE, lambda _, family: family == "adam"),
+    ],
+)
+def test_what_is_said_beside_the_law_is_what_the_committed_tables_show(fact, has):
+    family = {one.name: next(iter(one.measured.values())).family for one in (*designed(), *judged())}
+    tasks = [one for one in (*designed(), *judged()) if has(one.name, family[one.name])]
+    law, measured = (np.median([np.median(missed([one], rule)[1]) for one in tasks]) for rule in ("law", "measured"))
+    sentence = " ".join(LAW_FINDINGS[fact].sentence.split())
+    assert f"In {len(tasks)} short tasks the law missed the tuned rate by {law:.2f} decades" in sentence
+    assert f"and 'measured' by {measured:.2f}" in sentence
+    held = [error <= LAW.within(1, 2**apart) for one in tasks for apart, error in missed([one], "law").T]
+    assert (np.mean(held) > COVERAGE - 0.1) is np.bool_(LAW_FINDINGS[fact].interval_held)
 
 
 def test_a_suggestion_without_a_fall_is_read_from_the_energy_as_in_the_library():

@@ -1,0 +1,115 @@
+"""Loss against rate, and which best rates say little: a size hardly learns, or its loss dips no deeper than noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from depthlr.law.optimum import Optimum
+from depthlr.models.spec import parse_spec
+from depthlr.models.zoo import ZOO
+from depthlr.study.description import Study
+from depthlr.training.training import LOSS
+
+LEARNT = 0.005  # of the loss of guessing: the least that training must take off it to count at all
+NEAR_GUESSING = 0.04  # the same, for a best rate to be worth much
+NEAR_OPTIMUM = 0.5  # decades
+CURVED = 2.0  # standard errors: of noise alone one dip in ten looks deeper
+LEAST_FREEDOM = 3  # cells beyond those that a parabola and the seeds' levels take: fewer show no noise
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss against rate at one size and seed, small rates first."""
+
+    size: int
+    seed: int
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    optimum: Optimum | None  # None where every rate that was run diverged
+
+    @property
+    def inside(self) -> bool:
+        """Does its optimum lie inside the range of rates? At the edge it is a bound, and no optimum."""
+        return self.optimum is not None and not self.optimum.at_edge
+
+
+def guessing(study: Study) -> float | None:
+    """The cross-entropy of equal chances; None where the loss or the number of classes is not known."""
+    spec = parse_spec(study.model.spec)
+    if spec.family != "zoo" or study.training.loss != LOSS:
+        return None
+    arguments = ZOO[spec.name].defaults | dict(spec.arguments)
+    return math.log(arguments["vocabulary"] if "vocabulary" in arguments else arguments["classes"])
+
+
+def unlearnt(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
+    """Sizes at which the middle seed's least loss is below `chance`, that of guessing, by less than a share of it."""
+    if chance is None:
+        return ()
+    return tuple(size for size, found in _by_size(curves).items() if _least(found) > (1 - share) * chance)
+
+
+def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss") -> dict[int, str]:
+    """By size, why its best rate says little, in words; sizes that have none, or a sound one, are not among them.
+
+    Args:
+        curves: Those of all sizes and seeds.
+        chance: The loss of guessing, None where it is not known.
+        judged_by: What the sentences call the curves' loss.
+    """
+    inside = [curve for curve in curves if curve.inside]
+    near = unlearnt(inside, chance, NEAR_GUESSING)
+    found = {}
+    for size, known in _by_size(inside).items():
+        if size in near:
+            found[size] = (
+                f"hardly learns: its best {judged_by}, {_least(known):.3g}, is less than {NEAR_GUESSING:.0%} below "
+                f"that of guessing, {chance:.3g}"
+            )
+        elif _is_flat(known):
+            found[size] = f"has no clear optimum: around its best rate the {judged_by} dips no deeper than its noise"
+    return found
+
+
+def _is_flat(curves: Sequence[Curve]) -> bool:
+    """Is the dip around the best rates no deeper than the noise, that is, its curvature less than two standard errors?
+
+    One parabola of log loss over log rate is fitted to all seeds, each with a level of its own, near their best rates.
+    """
+    known = [curve for curve in curves if curve.optimum is not None and curve.optimum.loss > 0]
+    middle = median(math.log10(curve.optimum.rate) for curve in known if curve.optimum) if known else 0.0
+    rows, values = [], []
+    for seed, curve in enumerate(known):
+        near = [
+            (math.log10(rate) - middle, loss)
+            for rate, loss in zip(curve.rates, curve.losses, strict=True)
+            if abs(math.log10(rate) - middle) <= NEAR_OPTIMUM
+        ]
+        worst = max((loss for _, loss in near if loss < math.inf), default=math.inf)  # what a diverged run had at least
+        for x, loss in near if worst < math.inf else []:
+            rows.append([x * x, x, *(float(seed == other) for other in range(len(known)))])
+            values.append(math.log(min(loss, worst)))
+    freedom = len(values) - len(known) - 2
+    if freedom < LEAST_FREEDOM:
+        return False
+    design, losses = np.array(rows), np.array(values)
+    solution = np.linalg.pinv(design) @ losses
+    variance = float(np.sum((losses - design @ solution) ** 2)) / freedom
+    error = math.sqrt(max(0.0, variance * float(np.linalg.pinv(design.T @ design)[0, 0])))
+    return bool(solution[0] <= CURVED * error)
+
+
+def _least(curves: Sequence[Curve]) -> float:
+    return median(min(curve.losses) for curve in curves)
+
+
+def _by_size(curves: Sequence[Curve]) -> dict[int, list[Curve]]:
+    found: dict[int, list[Curve]] = {}
+    for curve in curves:
+        found.setdefault(curve.size, []).append(curve)
+    return dict(sorted(found.items()))

@@ -1,0 +1,107 @@
+"""Which best rates say little: a size that hardly learns, or whose dip is no deeper than the noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.present.made_results import results_of
+
+from depthlr.present.captions import loss_label
+from depthlr.present.findings import findings
+from depthlr.present.markdown import markdown
+from depthlr.present.page import page
+from depthlr.study import Data, Models, Record, Results, Search, Study, Training
+from depthlr.study.curves import doubts, guessing, unlearnt
+from depthlr.study.follow import Snapshot
+from depthlr.study.search import wanted
+from depthlr.training.cell import Cell
+
+
+def swept(bend: float, noise: float, seed: int, *, least: float = 1.0, diverges: float = math.inf) -> Results:
+    """An adaptive sweep of bowls of this curvature in log loss over log rate, with noise upon them."""
+    study = Study("made", Models("mlp?width=8", "layers", (2, 4, 8)), Training(steps=2), search=Search(points=80))
+    random, known = np.random.default_rng(seed), {}
+
+    def loss(cell: Cell) -> float:
+        x = math.log10(cell.rate * cell.size / 0.2)
+        return math.inf if x > diverges else least * math.exp(bend * x * x + noise * random.normal())
+
+    while cells := list(wanted(study.search, study.model.sizes, known)):
+        known |= {cell: loss(cell) for cell in cells}
+    records = [Record(cell, loss, math.isinf(loss), 1.0, "2026-01-01", b"") for cell, loss in sorted(known.items())]
+    return Results(study, tuple(records), {2: 3, 4: 5, 8: 9})
+
+
+def share(*options: float, **more: float) -> float:
+    """How many of 60 sizes are in doubt."""
+    return sum(len(swept(*options, seed, **more).doubts) for seed in range(20)) / 60
+
+
+def test_noise_without_a_dip_is_told_from_a_dip() -> None:
+    assert share(0.0, 0.02) > 0.8
+    assert share(0.3, 0.02) < 0.1
+    assert share(0.3, 0.0) == 0
+    assert share(0.3, 0.002, diverges=0.1) < 0.05  # the best rate lies just below those that diverge
+
+
+def test_a_loss_near_that_of_guessing_is_named_with_both() -> None:
+    assert swept(0.3, 0.001, 0).doubts == {}
+    near = swept(0.3, 0.001, 0, least=2.25).doubts
+    assert set(near) == {2, 4, 8}
+    said = "hardly learns: its best loss, 2.25, is less than 4% below that of guessing, 2.3"
+    assert all(why == said for why in near.values())
+
+
+def test_a_held_out_loss_is_called_so_and_guessing_is_the_same() -> None:
+    made = swept(0.3, 0.001, 0, least=2.25)
+    held_out = replace(made.study, training=Training(steps=2, metric="validation"), data=Data(validation=0.1))
+    near = replace(made, study=held_out)
+    assert guessing(held_out) == guessing(made.study)
+    assert set(near.doubts) == {2, 4, 8}
+    assert all("its best validation loss, 2.25, is less than 4% below" in why for why in near.doubts.values())
+    assert loss_label(near) == "validation loss (nats)"
+
+
+def test_guessing_is_known_of_our_classifiers_alone() -> None:
+    study = swept(0.3, 0.0, 0).study
+    assert guessing(study) == pytest.approx(math.log(10))
+    three = replace(study, model=replace(study.model, spec="mlp?width=8&classes=3"))
+    assert guessing(three) == pytest.approx(math.log(3))
+    assert guessing(replace(study, model=replace(study.model, spec="mine:build"))) is None
+    assert guessing(replace(study, training=replace(study.training, loss="mine:loss"))) is None
+    own = replace(swept(0.3, 0.001, 0, least=2.25), study=replace(study, model=replace(study.model, spec="mine:build")))
+    assert own.doubts == {}
+    assert unlearnt(own.curves, guessing(own.study)) == ()
+
+
+def test_of_cells_that_another_program_trained_guessing_is_not_known() -> None:
+    assert replace(swept(0.3, 0.001, 0, least=2.25), described=False).doubts == {}
+
+
+def test_few_cells_show_no_noise() -> None:
+    few = results_of({(4, 0): {1e-2: 1.2, 1e-1: 1.0, 1.0: 1.2}, (8, 0): {1e-2: 1.0, 1e-1: 1.0}})
+    assert doubts(few.curves, None) == {}
+
+
+def test_table_report_and_fit_say_so() -> None:
+    results = swept(0.3, 0.001, 0, least=2.25)
+    found = findings(Snapshot(results, None, 0))
+    assert sum("hardly learns" in note for note in results.notes) == 3
+    assert found.verdict.endswith("But 3 of 3 sizes hardly learn or have no clear optimum.")
+    told = page(found)
+    for row in found.rows[:3]:
+        assert row.doubt is not None
+    assert told.count("<em>hardly learns</em>") == 3
+    assert " ? |" in markdown(found)
+    sound = findings(Snapshot(swept(0.3, 0.001, 0), None, 0))
+    assert "hardly" not in page(sound) + sound.verdict
+
+
+def test_sizes_that_are_still_being_searched_are_not_judged() -> None:
+    whole = swept(0.3, 0.001, 0, least=2.25)
+    some = replace(whole, records=tuple(record for record in whole.records if record.cell.size < 8))
+    assert set(some.doubts) == {2, 4}
+    assert some.notes[-1].startswith("the sweep is not finished")

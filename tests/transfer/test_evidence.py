@@ -1,0 +1,46 @@
+"""Where the evidence ends is said wherever a rate is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import depthlr
+from depthlr.data.random_batches import random_batches
+from depthlr.law.evidence import EVIDENCE
+from depthlr.models.mlp import MLP
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def in_one_line(text: str) -> str:
+    return " ".join(text.replace("│", " ").replace("*", "").split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (ROOT / "README.md").read_text("utf-8"),
+        (ROOT / "docs" / "guide.md").read_text("utf-8"),
+        depthlr.transfer_rate.__doc__,
+        depthlr.suggest_rate.__doc__,
+    ],
+    ids=["README", "guide", "transfer_rate", "suggest_rate"],
+)
+def test_docs_say_it(text: str) -> None:
+    assert EVIDENCE in in_one_line(text)
+
+
+def test_results_carry_it() -> None:
+    batches = random_batches(torch.zeros(1, 6), (1, 3), 16, 5, seed=0)
+    model = depthlr.init_(MLP(layers=2, width=8, inputs=6, classes=3), batches[0][0], seed=0)
+    suggested = depthlr.suggest_rate(model, batches, F.cross_entropy)
+    carried = depthlr.transfer_rate(0.1, 4, 8)
+    measured = depthlr.transfer_rate(0.1, model, model, batches=batches, loss_fn=F.cross_entropy)
+    assert any("no interval" in note for note in measured.notes)
+    for found in (suggested, carried, measured):
+        assert found.evidence == EVIDENCE
+        assert EVIDENCE in found._repr_html_()
