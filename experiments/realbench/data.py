@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from depthlr.data import load
-from depthlr.data.dataset import DataSet
-from depthlr.data.textset import TextSet
+from depthlr.data.sets import DataSet
+from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 
 WHEELS = ("sympy==1.14.0", "networkx==3.6.1", "transformers==5.22.2")

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from tests.reference import dense_persistent_energy
 from torch import Tensor, nn
 
-from depthlr.data.batch import digits_batches
+from depthlr.data.digits import digits_batches
 from depthlr.energy import (
     PersistentEnergy,
     persistent_energy,

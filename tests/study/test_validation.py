@@ -12,7 +12,7 @@ import torch
 
 from depthlr.data import digit_set
 from depthlr.data.examples import Subset, one_pass, split
-from depthlr.data.textset import TextSet
+from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 from depthlr.study import parse_study, read_results, sweep, to_csv
 from depthlr.study.record import read_record, record

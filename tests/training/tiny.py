@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr.data import digit_set
-from depthlr.data.dataset import DataSet
+from depthlr.data.sets import DataSet
 from depthlr.init import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.training import Task, Training

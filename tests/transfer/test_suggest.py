@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.energy.drawn_rate import UNSURE
 from depthlr.energy.draws import ALIKE, EVALUATED, draws
 from depthlr.energy.fall import promised_fall

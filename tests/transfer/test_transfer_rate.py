@@ -11,7 +11,7 @@ from torch import nn
 
 import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
 from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth

@@ -4,13 +4,15 @@ UCI Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, 1998, 
 """
 
 import hashlib
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from depthlr.data.dataset import DataSet
+from depthlr.data.batches import batch_order
+from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
 SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"  # of the images' bytes, then the labels'
@@ -34,3 +36,24 @@ def digit_set() -> DataSet:
     """The digits as a data set."""
     images, labels = digits()
     return DataSet.of("digits", images, labels, 10, ATTRIBUTION)
+
+
+@cache
+def _digits() -> DataSet:
+    return digit_set()
+
+
+def digits_batch(size: int, seed: int) -> tuple[Tensor, Tensor]:
+    """`size` different digits drawn by `seed`, mean 0 and variance 1 over the set (the theory's inputs, Sec. 3.1).
+
+    float32 (size, 1, 8, 8) and int64 (size,).
+    """
+    return digits_batches(size, 1, seed)[0]
+
+
+def digits_batches(size: int, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """The first batches of a shuffle; once through, another begins."""
+    data = _digits()
+    if not 1 <= size <= len(data):
+        raise DepthlrError(f"A batch of {size} digits cannot be drawn: choose a size from 1 to {len(data)}.")
+    return [data.batch(indices) for indices in batch_order(len(data), size, count, seed)]

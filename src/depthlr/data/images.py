@@ -5,17 +5,14 @@ from __future__ import annotations
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
-from depthlr.data.cache_folder import cache_folder
-from depthlr.data.dataset import DataSet, examples_digest
-from depthlr.data.digests import check_recorded
-from depthlr.data.labelled_files import LabelledFiles, labelled_files
-from depthlr.data.pillow import pillow_image
-from depthlr.data.replace_file import replace_file
+from depthlr.data.files import LabelledFiles, cache_folder, check_recorded, labelled_files, replace_file
+from depthlr.data.sets import DataSet, examples_digest
 from depthlr.errors import DepthlrError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -92,3 +89,11 @@ def _keep(path: Path, inputs: Bytes) -> None:
 
 def _digest(inputs: Bytes) -> str:
     return examples_digest(torch.from_numpy(inputs), torch.empty(0))
+
+
+def pillow_image() -> ModuleType:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise DepthlrError("Reading images needs Pillow: run pip install depthlr[images].") from error
+    return Image

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from depthlr.data.cache_folder import cache_folder
-from depthlr.data.cifar import load_cifar
-from depthlr.data.cifar_layout import CIFAR10, CIFAR100, Layout
+from depthlr.data.audio import load_wav
+from depthlr.data.cifar import CIFAR10, CIFAR100, Layout, load_cifar
 from depthlr.data.digits import digit_set
 from depthlr.data.examples import Examples
+from depthlr.data.files import cache_folder
 from depthlr.data.images import load_images
-from depthlr.data.own import load_own
+from depthlr.data.sets import load_own
 from depthlr.data.text import load_text
-from depthlr.data.wav import load_wav
 from depthlr.errors import DepthlrError
 from depthlr.python_name import is_python_name
 

@@ -9,8 +9,8 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from depthlr.data.batches import steps_per_epoch
 from depthlr.data.examples import Examples, split
-from depthlr.data.order import steps_per_epoch
 from depthlr.data.sources import load, parse_name
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan

@@ -5,8 +5,7 @@ import wave
 import numpy as np
 import pytest
 
-from depthlr.data.mel import FLOOR, HOP, WINDOW, log_mel, mel_filters
-from depthlr.data.wav import RATE, load_wav
+from depthlr.data.audio import FLOOR, HOP, RATE, WINDOW, load_wav, log_mel, mel_filters
 from depthlr.errors import DepthlrError
 
 
