@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from depthlr.models.gpt import GPT
-from depthlr.models.resnet import Block, ResNet
+from depthlr.models.convolution import Block, ResNet
+from depthlr.models.transformer import GPT
 from depthlr.models.vit import ViT
 
 Model = TypeVar("Model", ViT, GPT)

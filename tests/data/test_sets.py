@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from depthlr.data import DataSet, TextSet, digit_set, load
 from depthlr.data.sets import TensorSet, gathered
 from depthlr.errors import DepthlrError
-from depthlr.models.example import parse_input
+from depthlr.models.inputs import parse_input
 
 
 def images(count: int = 12, channels: int = 3, seed: int = 0) -> DataSet:

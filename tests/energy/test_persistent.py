@@ -27,9 +27,8 @@ from depthlr.energy.shares import LEARNT_FROM
 from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
-from depthlr.models.cnn import CNN
+from depthlr.models.convolution import CNN, ResNet
 from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
 
 Batches = list[tuple[Tensor, Tensor]]

@@ -8,10 +8,8 @@ import torch.nn.functional as F
 
 from depthlr.errors import DepthlrError
 from depthlr.models import CCT, GPT, BEiT, ViT
-from depthlr.models.attention import Attention
-from depthlr.models.drop_path import DropPath
-from depthlr.models.relative_bias import RelativeBias, relative_index
-from depthlr.models.transformer import Block
+from depthlr.models.transformer import Attention, Block, DropPath
+from depthlr.models.vit import RelativeBias, relative_index
 
 
 def linear(x, module):

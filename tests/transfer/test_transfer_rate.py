@@ -16,7 +16,7 @@ from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
 from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
 from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
-from depthlr.models.resnet import ResNet
+from depthlr.models.convolution import ResNet
 from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
 from depthlr.transfer.missed import measured_within

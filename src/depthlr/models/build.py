@@ -8,11 +8,9 @@ import torch
 from torch import nn
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.models.example import Example, Ids, InputShape, parse_input
-from depthlr.models.hf_model import build_hf, main_input_of
-from depthlr.models.python_model import build_python
+from depthlr.models.inputs import Example, Ids, InputShape, parse_input
+from depthlr.models.libraries import build_hf, build_python, build_timm, main_input_of
 from depthlr.models.spec import ModelSpec, check_zoo, parse_spec
-from depthlr.models.timm_model import build_timm
 from depthlr.models.zoo import ZOO
 
 

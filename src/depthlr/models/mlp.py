@@ -1,9 +1,24 @@
 """A plain multilayer perceptron: z1 = W1 x, z(l) = W(l) sigma(z(l-1)), then a linear head (Sec. 3.1, Eq. 2)."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
-from depthlr.models.activation import activation_named
-from depthlr.models.argument import positive_integer
+from depthlr.models.argument import choice, positive_integer
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "tanh": nn.Tanh,
+    "silu": nn.SiLU,
+    "leaky_relu": nn.LeakyReLU,
+    "identity": nn.Identity,
+}
+
+
+def activation_named(name: str) -> nn.Module:
+    """A fresh module: every place in a model has its own, so that hooks can tell them apart."""
+    return ACTIVATIONS[choice("activation", name, ACTIVATIONS)]()
 
 
 class MLP(nn.Module):

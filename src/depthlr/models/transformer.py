@@ -1,11 +1,56 @@
 """The transformer block, and a stack of them: two residual updates a block, so two depth units (Sec. 3.1)."""
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from depthlr.models.activation import activation_named
-from depthlr.models.argument import choice, fraction, positive_integer
-from depthlr.models.attention import Attention
-from depthlr.models.drop_path import DropPath
+from depthlr.errors import DepthlrError
+from depthlr.models.argument import choice, divisor, fraction, positive_integer
+from depthlr.models.mlp import activation_named
+
+
+class Attention(nn.Module):
+    """softmax(q k' / sqrt(width / heads) + bias) v, then a linear projection; q, k and v come from one linear map."""
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0, causal: bool = False) -> None:
+        super().__init__()
+        width = positive_integer("width", width)
+        self.heads = divisor("heads", positive_integer("heads", heads), "width", width)
+        self.dropout = dropout
+        self.causal = causal
+        self.qkv = nn.Linear(width, 3 * width)
+        self.project = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        # x (batch, tokens, width), bias (1, heads, tokens, tokens) or none -> (batch, tokens, width)
+        batch, tokens, width = x.shape
+        qkv = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)  # each (batch, heads, tokens, width / heads)
+        mixed = F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=None if bias is None else bias.to(q.dtype),
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=self.causal,
+        )
+        projected: Tensor = self.project(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        return projected
+
+
+class DropPath(nn.Module):
+    """Zeroes the branch of each example with the given probability, and keeps the mean; torch's generator decides."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, ...) -> the same
+        if not self.training or not self.probability:
+            return x
+        keep = 1 - self.probability
+        kept = torch.empty(x.shape[0], *[1] * (x.ndim - 1), dtype=x.dtype, device=x.device).bernoulli_(keep)
+        return x * (kept / keep)
 
 
 class FeedForward(nn.Sequential):
@@ -83,3 +128,46 @@ def block_stack(
 def last_norm(norm: str, width: int) -> nn.Module:
     """What stands behind the stack: post-LN has just normalised, pre-LN has not."""
     return nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+
+
+def small_parameter(*shape: int) -> nn.Parameter:
+    """A parameter of this shape, truncated normal with standard deviation 0.02."""
+    return nn.Parameter(nn.init.trunc_normal_(torch.empty(*shape), std=0.02))
+
+
+class GPT(nn.Module):
+    """`blocks` causal blocks, pre-LN and GELU unless asked otherwise: effective depth 2 blocks + 2."""
+
+    def __init__(
+        self,
+        blocks: int = 8,
+        width: int = 128,
+        heads: int = 4,
+        vocabulary: int = 256,
+        context: int = 128,
+        ratio: int = 4,
+        norm: str = "pre",
+        activation: str = "gelu",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        vocabulary = positive_integer("vocabulary", vocabulary)
+        self.blocks = block_stack(blocks, width, heads, ratio, norm, activation, dropout, drop_path, causal=True)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = small_parameter(1, positive_integer("context", context), width)
+        self.norm = last_norm(norm, width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        if tied:
+            self.head.weight = self.tokens.weight
+
+    def forward(self, ids: Tensor) -> Tensor:  # int64 (batch, sequence) -> (batch, sequence, vocabulary)
+        sequence, context = ids.shape[1], self.positions.shape[1]
+        if sequence > context:
+            raise DepthlrError(f"The sequence has {sequence} tokens but the model's context is {context}: cut it.")
+        z = self.tokens(ids) + self.positions[:, :sequence]
+        for block in self.blocks:
+            z = block(z)
+        logits: Tensor = self.head(self.norm(z))
+        return logits

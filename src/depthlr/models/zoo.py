@@ -8,14 +8,11 @@ from typing import Any
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.models.beit import BEiT
-from depthlr.models.cct import CCT
-from depthlr.models.cnn import CNN, CNN1d
-from depthlr.models.example import Floats, Ids, InputShape
-from depthlr.models.gpt import GPT
+from depthlr.models.convolution import CNN, CNN1d, ResNet
+from depthlr.models.inputs import Floats, Ids, InputShape
 from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
-from depthlr.models.vit import ViT
+from depthlr.models.transformer import GPT
+from depthlr.models.vit import CCT, BEiT, ViT
 
 Arguments = Mapping[str, Any]
 

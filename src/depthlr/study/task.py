@@ -15,7 +15,7 @@ from depthlr.data.sources import load, parse_name
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
-from depthlr.models.example import Example
+from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
 from depthlr.study.description import Study
 from depthlr.trace.random_states import random_states_kept

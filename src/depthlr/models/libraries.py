@@ -1,15 +1,79 @@
 """Models of the transformers package, untrained, from a model type such as gpt2 and the arguments of its config."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.models.example import Floats, Ids, InputShape
-from depthlr.models.torchvision_operators import import_torchvision
+from depthlr.models.inputs import Example, Floats, Ids, InputShape
 from depthlr.models.value import Value
+from depthlr.python_name import called
+
+_declared: list[torch.library.Library] = []  # operators vanish with their library, so it is kept
+
+
+def import_torchvision() -> None:
+    """Import it if it is there, with or without its compiled operators."""
+    if find_spec("torchvision") is None:
+        return
+    try:
+        import_module("torchvision")
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error) or _declared:
+            raise
+        library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+        _declared.append(library)
+        import_module("torchvision")
+
+
+def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Floats]:
+    """The model with random weights, and the image size timm records for it."""
+    timm = _timm()
+    if arguments.get("pretrained"):
+        raise DepthlrError("pretrained weights are not wanted here: depthlr looks at models as they are initialised.")
+    if not timm.is_model(name.partition(".")[0]):
+        near = did_you_mean(name, timm.list_models())
+        raise DepthlrError(f"timm has no model {name!r}{near}: see timm.list_models() for those it has.")
+    try:
+        model: nn.Module = timm.create_model(name, **arguments)
+    except TypeError as error:
+        raise DepthlrError(f"timm/{name} does not take these arguments: {error}.") from error
+    return model, Floats(_image(model, arguments))
+
+
+def _image(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
+    channels, height, width = model.pretrained_cfg["input_size"]
+    if isinstance(in_chans := arguments.get("in_chans"), int):
+        channels = in_chans
+    size = arguments.get("img_size")
+    if isinstance(size, int):
+        height = width = size
+    elif isinstance(size, tuple) and len(size) == 2:
+        height, width = size
+    return (channels, height, width)
+
+
+def _timm() -> Any:
+    try:
+        import_torchvision()
+        return import_module("timm")
+    except ModuleNotFoundError as error:
+        if error.name != "timm":
+            raise DepthlrError(f"timm needs the package {error.name}: run pip install {error.name}.") from error
+        raise DepthlrError("timm/ models need the timm package: run pip install 'depthlr[timm]'.") from error
+    except RuntimeError as error:  # a torchvision built for another torch: "operator torchvision::nms does not exist"
+        raise DepthlrError(
+            f"timm could not be imported ({error}): install the torchvision that matches your torch."
+        ) from error
+
 
 # Masked before causal: bert and its kin are listed under both, and are encoders unless told otherwise.
 HEADS = (
@@ -127,3 +191,18 @@ def _transformers() -> Any:
         return import_module("transformers")
     except ModuleNotFoundError as error:
         raise DepthlrError("hf/ models need the transformers package: run pip install 'depthlr[hf]'.") from error
+
+
+def build_python(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Example | None]:
+    """What the callable returns: a model, or a model and its example input."""
+    made = called(name, arguments)
+    model, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if isinstance(example, Tensor):
+        example = (example,)
+    elif isinstance(example, list):
+        example = tuple(example)
+    if not isinstance(model, nn.Module) or not isinstance(example, tuple | dict | None):
+        raise DepthlrError(
+            f"{name} returned {type(made).__name__}: return a torch.nn.Module, or a module and its example input."
+        )
+    return model, example
