@@ -17,6 +17,7 @@ from depthlr.data.sets import load_own
 from depthlr.data.text import load_text
 from depthlr.errors import DepthlrError
 from depthlr.python_name import is_python_name
+from depthlr.spec_text import split_spec, unquote
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,8 @@ def data_folder() -> Path:
 
 def parse_name(text: str) -> tuple[str, dict[str, str]]:
     """`images?size=64&cache=/tmp` as a name and its options."""
-    name, question, tail = text.partition("?")
-    options: dict[str, str] = {}
-    for part in tail.split("&") if question else ():
-        key, equals, value = part.partition("=")
-        if not (key and equals and value) or key in options:
-            raise DepthlrError(f"The data set {text!r} is not understood: write options as in images?size=64.")
-        options[key] = value
-    return name, options
+    name, options = split_spec(text, example="size=64")
+    return name, {key: unquote(value) for key, value in options.items()}
 
 
 def _value(name: str, key: str, value: int | str | Path, default: int | None) -> int | str:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.models.inputs import Example, Floats, Ids, InputShape
-from depthlr.models.value import Value
 from depthlr.python_name import called
+from depthlr.spec_text import Value
 
 _declared: list[torch.library.Library] = []  # operators vanish with their library, so it is kept
 
