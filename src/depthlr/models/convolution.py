@@ -5,8 +5,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.models.argument import choice, fraction, positive_integer
 from depthlr.models.mlp import activation_named
 
 CONVOLUTIONS: dict[int, type[nn.Conv1d] | type[nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}
@@ -38,8 +38,8 @@ def same_convolution(
     dimensions: int, inputs: int, outputs: int, kernel: int, padding: str = "circular", bias: bool = False
 ) -> nn.Module:
     """Offsets Delta = -(k-1)//2 .. k//2 in each dimension, so an even kernel reaches one further to the right."""
-    kernel = positive_integer("kernel", kernel)
-    padding = choice("padding", padding, ("circular", "zeros"))
+    kernel = check.count("kernel", kernel)
+    padding = check.one_of("padding", padding, ("circular", "zeros"))
     convolution = CONVOLUTIONS[dimensions]
     if padding == "zeros" and kernel % 2 == 1:  # the convolution's own padding makes no padded copy
         return convolution(inputs, outputs, kernel, padding=kernel // 2, bias=bias)
@@ -67,9 +67,9 @@ class CNN(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        layers = positive_integer("layers", layers)
-        width = positive_integer("width", width)
-        channels = [positive_integer("inputs", inputs), *[width] * (layers - 1)]
+        layers = check.count("layers", layers)
+        width = check.count("width", width)
+        channels = [check.count("inputs", inputs), *[width] * (layers - 1)]
         convolutions = [
             same_convolution(self.dimensions, n, width, kernel, padding=padding, bias=bias) for n in channels
         ]
@@ -77,7 +77,7 @@ class CNN(nn.Module):
         deeper = (nn.Sequential(activation_named(activation), c) for c in convolutions[1:])
         self.layers = nn.ModuleList([convolutions[0], *deeper])
         self.last_activation = activation_named(activation)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, *space) -> (batch, classes)
         for layer in self.layers:
@@ -158,12 +158,12 @@ class ResNet(nn.Module):
         activation_after: bool = False,
     ) -> None:
         super().__init__()
-        blocks = positive_integer("blocks", blocks)
-        width = positive_integer("width", width)
-        dropout = fraction("dropout", dropout)
+        blocks = check.count("blocks", blocks)
+        width = check.count("width", width)
+        dropout = check.number("dropout", dropout, below=1)
         if branch_layers not in (1, 2):
             raise DepthlrError(f"branch_layers={branch_layers!r} is not offered: choose 1 or 2.")
-        channels = [positive_integer("inputs", inputs), *[width] * (positive_integer("plain", plain) - 1)]
+        channels = [check.count("inputs", inputs), *[width] * (check.count("plain", plain) - 1)]
         self.plain = nn.ModuleList(same_convolution(2, n, width, kernel, padding=padding, bias=bias) for n in channels)
         # One sigma between plain layers; one more behind the last only where the blocks expect activations.
         between = len(channels) if activation_after else len(channels) - 1
@@ -176,7 +176,7 @@ class ResNet(nn.Module):
         # z^(K) is a pre-activation like any other, so the head reads sigma(z^(K)), as it does in the CNN. With sigma
         # behind the convolutions the stream is already a sum of activations, and goes to the head as it is.
         self.last_activation = nn.Identity() if activation_after else activation_named(activation)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, height, width) -> (batch, classes)
         for index, convolution in enumerate(self.plain):

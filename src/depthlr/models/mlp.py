@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from depthlr.models.argument import choice, positive_integer
+from depthlr import check
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -18,7 +18,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 def activation_named(name: str) -> nn.Module:
     """A fresh module: every place in a model has its own, so that hooks can tell them apart."""
-    return ACTIVATIONS[choice("activation", name, ACTIVATIONS)]()
+    return ACTIVATIONS[check.one_of("activation", name, ACTIVATIONS)]()
 
 
 class MLP(nn.Module):
@@ -34,13 +34,13 @@ class MLP(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        layers = positive_integer("layers", layers)
-        width = positive_integer("width", width)
-        fan_in = [positive_integer("inputs", inputs), *[width] * (layers - 1)]
+        layers = check.count("layers", layers)
+        width = check.count("width", width)
+        fan_in = [check.count("inputs", inputs), *[width] * (layers - 1)]
         # The theory has no biases (Eq. 2), so the hidden layers have none unless asked.
         self.hidden = nn.ModuleList(nn.Linear(n, width, bias=bias) for n in fan_in)
         self.activations = nn.ModuleList(activation_named(activation) for _ in fan_in)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, ...) with `inputs` numbers an example -> (batch, classes)
         x = x.flatten(1)

@@ -4,9 +4,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.models.argument import choice, divisor, fraction, positive_integer
 from depthlr.models.mlp import activation_named
+
+
+def check_divisor(name: str, value: int, total_name: str, total: int) -> int:
+    """Return `value` if it divides `total`, as the number of heads must divide the width.
+
+    Args:
+        name: the name of the argument to check.
+        value: its value.
+        total_name: the name of the argument that must be a multiple of it.
+        total: the value of that argument.
+    """
+    if total % value:
+        raise DepthlrError(f"{name}={value} does not divide {total_name}={total}: choose a {name} that does.")
+    return value
 
 
 class Attention(nn.Module):
@@ -14,8 +28,8 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, causal: bool = False) -> None:
         super().__init__()
-        width = positive_integer("width", width)
-        self.heads = divisor("heads", positive_integer("heads", heads), "width", width)
+        width = check.count("width", width)
+        self.heads = check_divisor("heads", check.count("heads", heads), "width", width)
         self.dropout = dropout
         self.causal = causal
         self.qkv = nn.Linear(width, 3 * width)
@@ -86,9 +100,9 @@ class Block(nn.Module):
         causal: bool = False,
     ) -> None:
         super().__init__()
-        self.post = choice("norm", norm, ("pre", "post")) == "post"
+        self.post = check.one_of("norm", norm, ("pre", "post")) == "post"
         self.attention = Attention(width, heads, dropout, causal)
-        self.feed_forward = FeedForward(width, positive_integer("ratio", ratio), activation, dropout)
+        self.feed_forward = FeedForward(width, check.count("ratio", ratio), activation, dropout)
         self.norm1 = nn.LayerNorm(width)
         self.norm2 = nn.LayerNorm(width)
         self.drop1 = branch_drop(dropout, drop_path)
@@ -117,8 +131,8 @@ def block_stack(
     causal: bool = False,
 ) -> nn.ModuleList:
     """`blocks` blocks; the chance of dropping a branch rises from 0 at the first to `drop_path` at the last."""
-    blocks = positive_integer("blocks", blocks)
-    dropout, drop_path = fraction("dropout", dropout), fraction("drop_path", drop_path)
+    blocks = check.count("blocks", blocks)
+    dropout, drop_path = check.number("dropout", dropout, below=1), check.number("drop_path", drop_path, below=1)
     return nn.ModuleList(
         Block(width, heads, ratio, norm, activation, dropout, drop_path * index / max(blocks - 1, 1), causal)
         for index in range(blocks)
@@ -153,10 +167,10 @@ class GPT(nn.Module):
         tied: bool = False,
     ) -> None:
         super().__init__()
-        vocabulary = positive_integer("vocabulary", vocabulary)
+        vocabulary = check.count("vocabulary", vocabulary)
         self.blocks = block_stack(blocks, width, heads, ratio, norm, activation, dropout, drop_path, causal=True)
         self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = small_parameter(1, positive_integer("context", context), width)
+        self.positions = small_parameter(1, check.count("context", context), width)
         self.norm = last_norm(norm, width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         if tied:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from depthlr.models.argument import divisor, positive_integer
-from depthlr.models.transformer import block_stack, last_norm, small_parameter
+from depthlr import check
+from depthlr.models.transformer import block_stack, check_divisor, last_norm, small_parameter
 
 
 class PatchEmbedding(nn.Module):
@@ -12,10 +12,10 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, inputs: int, size: int, patch: int, width: int) -> None:
         super().__init__()
-        size = positive_integer("size", size)
-        patch = divisor("patch", positive_integer("patch", patch), "size", size)
+        size = check.count("size", size)
+        patch = check_divisor("patch", check.count("patch", patch), "size", size)
         self.side = size // patch
-        self.project = nn.Conv2d(positive_integer("inputs", inputs), width, patch, stride=patch)
+        self.project = nn.Conv2d(check.count("inputs", inputs), width, patch, stride=patch)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, side * side, width)
         tokens: Tensor = self.project(x)
@@ -79,7 +79,7 @@ class ViT(nn.Module):
         self.class_token = small_parameter(1, 1, width)
         self.positions = small_parameter(1, self.embedding.side**2 + 1, width)
         self.norm = last_norm(norm, width)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
         tokens = self.embedding(x)
@@ -114,7 +114,7 @@ class BEiT(nn.Module):
         self.class_token = small_parameter(1, 1, width)
         self.biases = nn.ModuleList(RelativeBias(self.embedding.side, heads) for _ in self.blocks)
         self.norm = last_norm(norm, width)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
         tokens = self.embedding(x)
@@ -130,8 +130,8 @@ class Tokenizer(nn.Sequential):
 
     def __init__(self, inputs: int, size: int, width: int, layers: int) -> None:
         modules: list[nn.Module] = []
-        channels, side = positive_integer("inputs", inputs), positive_integer("size", size)
-        for _ in range(positive_integer("tokenizer_layers", layers)):
+        channels, side = check.count("inputs", inputs), check.count("size", size)
+        for _ in range(check.count("tokenizer_layers", layers)):
             modules += [
                 nn.Conv2d(channels, width, 3, padding=1, bias=False),
                 nn.ReLU(),
@@ -179,7 +179,7 @@ class CCT(nn.Module):
         self.positions = small_parameter(1, self.tokenizer.side**2, width)
         self.norm = last_norm(norm, width)
         self.pooling = SequencePooling(width)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
         z = self.tokenizer(x).flatten(2).transpose(1, 2) + self.positions
