@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import math
+import pickle
 import pickletools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from depthlr.data.files import check_published, check_recorded, file_digest, read_members
 from depthlr.data.sets import DataSet
@@ -111,7 +114,6 @@ CIFAR100 = Cifar(
 )
 
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 PIXELS = 3 * 32 * 32
 
 
@@ -179,7 +181,7 @@ def _read(path: Path) -> bytes:
         raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
 
 
-def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[Bytes, Bytes]:
+def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Labels (N,) and pixels (N, 3072) of a binary file."""
     row = cifar.label_bytes + PIXELS
     if not content or len(content) % row:
@@ -188,7 +190,7 @@ def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[Byte
     return rows[:, cifar.label_bytes - 1], rows[:, cifar.label_bytes :]
 
 
-def _parsed_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[Bytes, Bytes]:
+def _parsed_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The same of a file of the Python version."""
     batch = read_pickled_dict(content, str(origin))
     labels, pixels = batch.get(cifar.label_key), batch.get("data")
@@ -205,142 +207,81 @@ def _parsed_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[By
     return np.array(labels, np.uint8), np.asarray(pixels)
 
 
-T = TypeVar("T")
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_VALUES = {"BININT", "BININT1", "BININT2", "INT", "LONG1", "BINFLOAT", "SHORT_BINSTRING", "BINSTRING", "BINUNICODE"}
-_TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_NAMES = {"numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"}
-
-
-@dataclass(frozen=True)
-class _Name:
-    """A global the pickle mentions: a word, nothing to call."""
-
-    text: str
-
-
-@dataclass
-class _Array:
-    """An array of bytes that is being put together."""
-
-    value: np.ndarray[Any, np.dtype[np.uint8]] | None = None
-
-
-_BYTES_DTYPE = _Name("uint8")
-
-
 def read_pickled_dict(content: bytes, origin: str) -> dict[Any, Any]:
-    """The dict in a pickle, its arrays as numpy arrays; strings of Python 2 are read as latin-1."""
+    """Read the dict in a pickle of protocol 0 to 2 without importing or calling what the pickle names.
+
+    Args:
+        content: the bytes of the file.
+        origin: where the bytes come from, for the error message.
+
+    Returns:
+        The dict. An array of bytes becomes a numpy array, a string of Python 2 is read as latin-1.
+    """
     try:
-        found = _run(content)
+        found = _Unpickler(io.BytesIO(content), encoding="latin-1").load()
         if not isinstance(found, dict):
             raise ValueError("it holds no dict")
-        return {key: _finished(value) for key, value in found.items()}
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        return {key: value.array() if isinstance(value, _ByteArray) else value for key, value in found.items()}
+    except Exception as error:  # wrong bytes make an unpickler raise nearly anything
         raise DepthlrError(
             f"{origin} is no pickle of plain data as CIFAR's are ({error}): nothing in it was run; fetch it again."
         ) from error
 
 
-def _finished(value: Any) -> Any:
-    if not isinstance(value, _Array):
-        return value
-    if value.value is None:
-        raise ValueError("an array has no content")
-    return value.value
+class _ByteArray:
+    """Stands in for numpy's `_reconstruct`: an array of bytes, whose content comes with its state."""
+
+    content: NDArray[np.uint8] | None = None
+
+    def __init__(self, *arguments: Any) -> None:
+        if arguments != ("ndarray", (0,), "b"):
+            raise ValueError("it makes something else than an array of bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, content = state
+        if not isinstance(dtype, _ByteType) or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("an array is not of bytes")
+        flat = np.frombuffer(content.encode("latin-1"), np.uint8)
+        if math.prod(shape) != len(flat):
+            raise ValueError(f"an array of shape {shape} holds {len(flat)} bytes")
+        self.content = flat.reshape(shape, order="F" if fortran else "C")
+
+    def array(self) -> NDArray[np.uint8]:
+        if self.content is None:
+            raise ValueError("an array has no content")
+        return self.content
 
 
-def _run(content: bytes) -> Any:
-    stack: list[Any] = []
-    outer: list[list[Any]] = []  # the stacks below each mark
-    memo: dict[Any, Any] = {}
-    for opcode, argument, _ in pickletools.genops(content):
-        name = opcode.name
-        if name in _VALUES:
-            stack.append(argument)
-        elif name in _CONSTANTS:
-            stack.append(_CONSTANTS[name])
-        elif name in ("BINPUT", "LONG_BINPUT"):
-            memo[argument] = stack[-1]
-        elif name in ("BINGET", "LONG_BINGET"):
-            stack.append(memo[argument])
-        elif name == "MARK":
-            outer.append(stack)
-            stack = []
-        elif name in ("EMPTY_DICT", "EMPTY_LIST"):
-            stack.append({} if name == "EMPTY_DICT" else [])
-        elif name in _TUPLES:
-            stack.append(tuple(_popped(stack, _TUPLES[name])))
-        elif name == "TUPLE":
-            items, stack = stack, outer.pop()
-            stack.append(tuple(items))
-        elif name == "APPEND":
-            items = _popped(stack, 1)
-            _expect(stack[-1], list).extend(items)
-        elif name == "APPENDS":
-            items, stack = stack, outer.pop()
-            _expect(stack[-1], list).extend(items)
-        elif name == "SETITEM":
-            items = _popped(stack, 2)
-            _set_items(_expect(stack[-1], dict), items)
-        elif name == "SETITEMS":
-            items, stack = stack, outer.pop()
-            _set_items(_expect(stack[-1], dict), items)
-        elif name == "GLOBAL":
-            if argument not in _NAMES:
-                raise ValueError(f"it names {str(argument).replace(' ', '.')!r}")
-            stack.append(_Name(str(argument)))
-        elif name == "REDUCE":
-            stack.append(_reduced(*_popped(stack, 2)))
-        elif name == "BUILD":
-            (state,) = _popped(stack, 1)
-            _build(stack[-1], state)
-        elif name == "STOP":
-            return stack.pop()
-        elif name != "PROTO":
-            raise ValueError(f"it uses {name}")
-    raise ValueError("it has no end")
+class _ByteType:
+    """Stands in for numpy's `dtype`: bytes and nothing else."""
+
+    def __init__(self, *arguments: Any) -> None:
+        if arguments != ("u1", 0, 1):
+            raise ValueError("it makes something else than an array of bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        """Ignore byte order and alignment, which bytes do not have."""
 
 
-def _popped(stack: list[Any], count: int) -> list[Any]:
-    if len(stack) < count:
-        raise IndexError("its stack is empty")
-    items = stack[len(stack) - count :]
-    del stack[len(stack) - count :]
-    return items
+class _Unpickler(pickle._Unpickler):
+    """The standard library's unpickler, restricted to three names and to the opcodes that Python 2 wrote.
 
+    `pickle.Unpickler`, written in C, allocates as much memory as a number in the file says. For these opcodes the one in
+    Python does not.
+    """
 
-def _expect(value: Any, kind: type[T]) -> T:
-    if type(value) is not kind:
-        raise TypeError(f"a {kind.__name__} was expected")
-    return value
+    STAND_INS: ClassVar[dict[tuple[str, str], object]] = {
+        ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
+        ("numpy", "dtype"): _ByteType,
+        ("numpy", "ndarray"): "ndarray",
+    }
+    dispatch: ClassVar[dict[int, Any]] = {
+        ord(opcode.code): pickle._Unpickler.dispatch[ord(opcode.code)]
+        for opcode in pickletools.opcodes
+        if opcode.proto <= 2
+    }
 
-
-def _set_items(target: dict[Any, Any], items: list[Any]) -> None:
-    for key, value in zip(items[::2], items[1::2], strict=True):
-        if not isinstance(key, str | int):  # a key that holds others can take for ever to hash
-            raise TypeError("a key is neither a string nor a number")
-        target[key] = value
-
-
-def _reduced(called: Any, arguments: Any) -> Any:
-    """What numpy's two calls mean, said by us: an empty array, and the dtype of bytes."""
-    if called == _Name("numpy.core.multiarray _reconstruct") and arguments == (_Name("numpy ndarray"), (0,), "b"):
-        return _Array()
-    if called == _Name("numpy dtype") and arguments == ("u1", 0, 1):
-        return _BYTES_DTYPE
-    raise ValueError("it makes something else than an array of bytes")
-
-
-def _build(target: Any, state: Any) -> None:
-    if target is _BYTES_DTYPE:
-        return  # byte order and alignment, which bytes do not have
-    if not isinstance(target, _Array):
-        raise TypeError("it sets the state of something else than an array")
-    _, shape, dtype, fortran, content = state
-    if dtype is not _BYTES_DTYPE or not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError("an array is not of bytes")
-    flat = np.frombuffer(_expect(content, str).encode("latin-1"), np.uint8)
-    if math.prod(shape) != len(flat):
-        raise ValueError(f"an array of shape {shape} holds {len(flat)} bytes")
-    target.value = flat.reshape(shape, order="F" if fortran else "C")
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.STAND_INS:
+            raise ValueError(f"it names '{module}.{name}'")
+        return self.STAND_INS[module, name]
