@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from depthlr.data import batch_order, digits_batch, steps_per_epoch
-from depthlr.data.batches import SHARE, random_batches
+from depthlr.data.batches import CLASS_SHARE, random_batches
 from depthlr.data.digits import digits_batches
 from depthlr.errors import DepthlrError
 
@@ -104,7 +104,7 @@ def test_images_are_standard_normal() -> None:
     x = inputs_of(random_batches(IMAGES, (2, classes), size, count, seed=0)).double()
     numbers = x[0].numel()
     # The classes' patterns are shared by their examples, so they set the standard errors.
-    error = math.sqrt(SHARE / (classes * numbers) + (1 - SHARE) / x.numel())
+    error = math.sqrt(CLASS_SHARE / (classes * numbers) + (1 - CLASS_SHARE) / x.numel())
     assert abs(float(x.mean())) < 4 * error
     assert abs(float(x.square().mean()) - 1) < 4 * math.sqrt(2) * error
     assert float((x**4).mean()) == pytest.approx(3, abs=0.2)  # a normal's
@@ -139,7 +139,7 @@ def test_images_of_a_class_are_alike_in_every_batch_and_those_of_two_classes_are
     assert (correlation - correlation.diag().diag()).abs().max() < 0.4  # 192 numbers: 4 standard errors are 0.29
     one, two = (x[y == 0][:2] for x, y in batches)
     shared = torch.corrcoef(torch.cat([one, two]).flatten(1))
-    assert shared[~torch.eye(4, dtype=torch.bool)] == pytest.approx(torch.full((12,), SHARE), abs=0.25)
+    assert shared[~torch.eye(4, dtype=torch.bool)] == pytest.approx(torch.full((12,), CLASS_SHARE), abs=0.25)
 
 
 def test_a_classifier_of_one_batch_reads_the_next() -> None:
@@ -174,7 +174,7 @@ def test_tokens_of_one_class_are_half_its_own_where_the_readout_scores_the_whole
     for kind in range(3):
         mine = x[y == kind]
         share = (mine == mine.mode(dim=0).values).float().mean()
-        assert float(share) == pytest.approx(SHARE + (1 - SHARE) / 50, abs=0.05)
+        assert float(share) == pytest.approx(CLASS_SHARE + (1 - CLASS_SHARE) / 50, abs=0.05)
 
 
 def test_an_example_of_several_tensors_keeps_its_form() -> None:

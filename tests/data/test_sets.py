@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, TensorDataset
 
-from depthlr.data import DataSet, TextSet, digit_set, load
-from depthlr.data.sets import TensorSet, gathered
+from depthlr.data import DataSet, TextSet, load, load_digits
+from depthlr.data.sets import TensorSet, gather_batches
 from depthlr.errors import DepthlrError
 from depthlr.models.inputs import parse_input
 
@@ -15,7 +15,7 @@ from depthlr.models.inputs import parse_input
 def images(count: int = 12, channels: int = 3, seed: int = 0) -> DataSet:
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randint(256, (count, channels, 4, 5), generator=generator, dtype=torch.uint8)
-    return DataSet.of("made", inputs, torch.arange(count) % 3, 3, "ours")
+    return DataSet.from_tensors("made", inputs, torch.arange(count) % 3, 3, "ours")
 
 
 def text(length: int = 40, context: int = 6, dtype: torch.dtype = torch.uint8) -> TextSet:
@@ -49,7 +49,7 @@ def test_a_batch_is_the_examples_one_by_one(indices):
         assert label == y == i % 3
 
 
-@pytest.mark.parametrize("data", [images(), text(), text(dtype=torch.int16), digit_set()], ids=lambda d: d.input)
+@pytest.mark.parametrize("data", [images(), text(), text(dtype=torch.int16), load_digits()], ids=lambda d: d.input)
 def test_a_batch_reads_no_value_back(data):
     """On the meta device there are no values, so what runs there never waits for one: a CUDA graph can hold it."""
     inputs, targets = data.to("meta").batch(torch.empty(5, dtype=torch.int64, device="meta"))
@@ -58,7 +58,7 @@ def test_a_batch_reads_no_value_back(data):
     assert (targets.shape, targets.dtype, targets.device.type) == (labels.shape, torch.int64, "meta")
 
 
-@pytest.mark.parametrize("data", [images(), text(), digit_set()], ids=lambda d: d.input)
+@pytest.mark.parametrize("data", [images(), text(), load_digits()], ids=lambda d: d.input)
 def test_a_model_can_be_built_for_the_input(data):
     wanted = parse_input(data.input).tensor()
     inputs, _ = data.batch(torch.arange(2))
@@ -72,7 +72,9 @@ def test_a_batch_is_not_the_data():
 
 
 def test_a_constant_channel_becomes_zero():
-    data = DataSet.of("flat", torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 1, "")
+    data = DataSet.from_tensors(
+        "flat", torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 1, ""
+    )
     assert data.batch(torch.arange(4))[0].abs().max() == 0
 
 
@@ -84,7 +86,7 @@ def test_the_digest_follows_every_byte_label_and_shape():
     relabelled[0] = 2
     reshaped = data.inputs.view(12, 3, 5, 4)
     variants = [(changed, data.targets), (data.inputs, relabelled), (reshaped, data.targets)]
-    digests = {DataSet.of("made", x, y, 3, "ours").digest for x, y in variants} | {data.digest}
+    digests = {DataSet.from_tensors("made", x, y, 3, "ours").digest for x, y in variants} | {data.digest}
     assert len(digests) == 4
     assert images().digest == data.digest
     assert data.to("cpu").digest == data.digest
@@ -106,12 +108,14 @@ def test_tensors_of_another_kind_are_refused(inputs, targets, message):
 
 def test_labels_beyond_the_classes_are_refused():
     with pytest.raises(DepthlrError, match="labels from 0 to 5, but 3 classes"):
-        DataSet.of("made", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 5]), 3, "")
+        DataSet.from_tensors("made", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 5]), 3, "")
 
 
 def test_no_examples_are_refused():
     with pytest.raises(DepthlrError, match="no examples"):
-        DataSet.of("made", torch.zeros(0, 1, 2, 2, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), 3, "")
+        DataSet.from_tensors(
+            "made", torch.zeros(0, 1, 2, 2, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), 3, ""
+        )
 
 
 @given(st.integers(2, 40), st.data())
@@ -137,7 +141,7 @@ X, Y = torch.randn(10, 3, 4, 4), torch.arange(10) % 5
 
 
 def test_a_loader_is_gathered_in_its_order() -> None:
-    found = gathered("mine", DataLoader(TensorDataset(X, Y), batch_size=4))
+    found = gather_batches("mine", DataLoader(TensorDataset(X, Y), batch_size=4))
     assert torch.equal(found.inputs, X)
     assert torch.equal(found.targets, Y)
     assert (len(found), found.classes, found.input) == (10, 5, "3x4x4")

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import wave
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from depthlr.data.files import check_recorded, labelled_files
+from depthlr.data.files import check_recorded, find_labelled_files
 from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
-RATE = 8_000
-ATTRIBUTION = "your own folder; its publisher's terms hold (Free Spoken Digit Dataset: CC BY-SA 4.0, Z. Jackson et al.)"
+SAMPLE_RATE = 8_000
+AUDIO_ATTRIBUTION = (
+    "your own folder; its publisher's terms hold (Free Spoken Digit Dataset: CC BY-SA 4.0, Z. Jackson et al.)"
+)
 
 
 def load_wav(folder: Path, mels: int = 32, frames: int = 64) -> DataSet:
     """Clips as uint8 (N, 1, mels, frames), the class by folder or by the name's start, as in `7_jackson_0.wav`."""
-    filters = mel_filters(mels, RATE)
-    files = labelled_files(folder, (".wav",))
+    filters = mel_filters(mels, SAMPLE_RATE)
+    files = find_labelled_files(folder, (".wav",))
     length = WINDOW + HOP * (frames - 1)
-    clips = np.stack([log_mel(_samples(files.root / path, length), filters, frames) for path in files.paths])
+    clips = np.stack([log_mel(_read_samples(files.root / path, length), filters, frames) for path in files.paths])
     labels = torch.tensor(files.labels, dtype=torch.int64)
-    data = DataSet.of("wav", torch.from_numpy(clips)[:, None], labels, len(files.classes), ATTRIBUTION)
+    data = DataSet.from_tensors("wav", torch.from_numpy(clips)[:, None], labels, len(files.classes), AUDIO_ATTRIBUTION)
     check_recorded(files.root, "**/*.wav", files.digest())
     return data
 
 
-def _samples(path: Path, length: int) -> Floats:
+def _read_samples(path: Path, length: int) -> NDArray[np.float64]:
     """At most `length` samples in -1..1."""
     try:
         with wave.open(str(path), "rb") as clip:
@@ -37,26 +39,23 @@ def _samples(path: Path, length: int) -> Floats:
             content = clip.readframes(length)
     except (wave.Error, EOFError, OSError) as error:
         raise DepthlrError(f"{path} is no WAV clip that can be read ({error}): replace it or remove it.") from error
-    if form != (RATE, 1, 2):
+    if form != (SAMPLE_RATE, 1, 2):
         rate, channels, width = form
         raise DepthlrError(
-            f"{path} has {rate} Hz, {channels} channels and {8 * width} bits: convert the clips to {RATE} Hz mono with "
-            f"16 bits, as sox IN.wav -r {RATE} -c 1 -b 16 OUT.wav does."
+            f"{path} has {rate} Hz, {channels} channels and {8 * width} bits: convert the clips to {SAMPLE_RATE} Hz "
+            f"mono with 16 bits, as sox IN.wav -r {SAMPLE_RATE} -c 1 -b 16 OUT.wav does."
         )
     if len(content) % 2:
         raise DepthlrError(f"{path} ends in the middle of a sample: replace it or remove it.")
     return np.frombuffer(content, "<i2") / 32768
 
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-
 WINDOW = 256  # samples of one frame: 32 ms at 8 kHz
 HOP = 80  # samples from frame to frame: 10 ms
 FLOOR = -100.0  # decibels below a full-scale sine that become byte 0; 0 dB becomes 255
 
 
-def mel_filters(mels: int, rate: int) -> Floats:
+def mel_filters(mels: int, rate: int) -> NDArray[np.float64]:
     """Triangles (mels, WINDOW // 2 + 1), evenly spaced in mel from 0 to half the sampling rate, each of height 1."""
     top = 2595 * np.log10(1 + rate / 2 / 700)
     edges = 700 * (10 ** (np.linspace(0, top, mels + 2) / 2595) - 1)
@@ -68,7 +67,7 @@ def mel_filters(mels: int, rate: int) -> Floats:
     return np.asarray(filters)
 
 
-def log_mel(samples: Floats, filters: Floats, frames: int) -> Bytes:
+def log_mel(samples: NDArray[np.float64], filters: NDArray[np.float64], frames: int) -> NDArray[np.uint8]:
     """uint8 (mels, frames) of samples in -1..1; what is too short is padded with silence, what is too long is cut."""
     needed = WINDOW + HOP * (frames - 1)
     padded = np.pad(samples[:needed], (0, max(0, needed - len(samples))))

@@ -36,8 +36,8 @@ def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
     return order
 
 
-KINDS = 10  # classes that occur: of a thousand, few would occur twice, and batches would share none
-SHARE = 0.5  # of an input's variance, or of its tokens, that its class decides
+MAX_CLASSES = 10  # classes that occur: of a thousand, few would occur twice, and batches would share none
+CLASS_SHARE = 0.5  # of an input's variance, or of its tokens, that its class decides
 Batch = tuple[Any, Tensor]
 
 
@@ -56,12 +56,12 @@ def random_batches(example: Any, readout: Sequence[int], size: int, count: int, 
         if _is_token(leaf) and leaf.dim() > 1 and tuple(leaf.shape[1:]) == tuple(readout[1:-1])
     ]
     top = max((int(leaves[place].max()) + 1 for place in tokens), default=1)
-    kinds = torch.randperm(readout[-1], generator=generator)[:KINDS]
+    kinds = torch.randperm(readout[-1], generator=generator)[:MAX_CLASSES]
     target_of_token = torch.randint(readout[-1], (top,), generator=generator)
 
     def batch() -> Batch:
         classes = kinds[torch.randint(len(kinds), (size,), generator=generator)]
-        made = [_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
+        made = [_draw_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
         inputs = _pytree.tree_unflatten(made, structure)
         if tokens:
             return inputs, target_of_token[made[tokens[0]].long()]
@@ -74,24 +74,24 @@ def _is_token(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) and not leaf.is_floating_point() and not bool((leaf == 1).all())
 
 
-def _like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator) -> Any:
+def _draw_like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator) -> Any:
     """Inputs of these classes, whose patterns are drawn by the seed."""
     if not isinstance(leaf, Tensor):
         return leaf
     shape = (len(classes), *leaf.shape[1:])
     if leaf.is_floating_point():
         noise = torch.randn(shape, generator=generator)
-        patterns = _patterns(classes, seed, lambda own: torch.randn(shape[1:], generator=own))
-        return (SHARE**0.5 * patterns + (1 - SHARE) ** 0.5 * noise).to(leaf.dtype)
+        patterns = _class_patterns(classes, seed, lambda own: torch.randn(shape[1:], generator=own))
+        return (CLASS_SHARE**0.5 * patterns + (1 - CLASS_SHARE) ** 0.5 * noise).to(leaf.dtype)
     if not _is_token(leaf):
         return torch.ones(shape, dtype=leaf.dtype)
     top = int(leaf.max()) + 1
     drawn = torch.randint(top, shape, generator=generator)
-    patterns = _patterns(classes, seed, lambda own: torch.randint(top, shape[1:], generator=own))
-    return torch.where(torch.rand(shape, generator=generator) < SHARE, patterns, drawn).to(leaf.dtype)
+    patterns = _class_patterns(classes, seed, lambda own: torch.randint(top, shape[1:], generator=own))
+    return torch.where(torch.rand(shape, generator=generator) < CLASS_SHARE, patterns, drawn).to(leaf.dtype)
 
 
-def _patterns(classes: Tensor, seed: int, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
+def _class_patterns(classes: Tensor, seed: int, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
     """Of each class the same one in every batch; only those that occur are drawn, for there may be many."""
     kinds, places = torch.unique(classes, return_inverse=True)
     drawn = [draw(torch.Generator().manual_seed(abs(hash((seed, int(kind)))))) for kind in kinds]

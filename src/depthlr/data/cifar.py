@@ -21,7 +21,7 @@ from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
 PUBLISHER = "https://www.cs.toronto.edu/~kriz"
-ATTRIBUTION = (
+CIFAR_ATTRIBUTION = (
     "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (www.cs.toronto.edu/~kriz/cifar.html); "
     "no licence is stated: cite the report"
 )
@@ -119,28 +119,28 @@ PIXELS = 3 * 32 * 32
 
 def load_cifar(cifar: Cifar, folder: Path) -> DataSet:
     """The training images in their published order, uint8 (N, 3, 32, 32); every file is checked before it is used."""
-    layout, place = _find(cifar, folder)
+    layout, place = _find_layout(cifar, folder)
     labels, pixels, unpublished = [], [], {}
-    for name, content in _contents(layout, place):
+    for name, content in _read_files(layout, place):
         origin = place / name if place.is_dir() else f"{name} in {place}"
-        part = _parsed_pickle(cifar, origin, content) if layout.pickled else _parsed_rows(cifar, origin, content)
+        part = _parse_pickle(cifar, origin, content) if layout.pickled else _parse_rows(cifar, origin, content)
         labels.append(part[0])
         pixels.append(part[1])
         if place.is_dir() and name not in layout.md5:
             unpublished[name] = hashlib.sha256(content).hexdigest()
-    data = DataSet.of(
+    data = DataSet.from_tensors(
         cifar.name,
         torch.from_numpy(np.concatenate(pixels)).view(-1, 3, 32, 32),
         torch.from_numpy(np.concatenate(labels)).to(torch.int64),
         cifar.classes,
-        ATTRIBUTION,
+        CIFAR_ATTRIBUTION,
     )
     for name, sha256 in unpublished.items():  # last: a file that cannot be read is not worth remembering
         check_recorded(place, name, sha256)
     return data
 
 
-def _find(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
+def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     """The first layout the folder holds, as a folder of files or as an archive."""
     for layout in cifar.layouts:
         for place in (folder / layout.folder, folder):
@@ -159,11 +159,11 @@ def _find(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     )
 
 
-def _contents(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
+def _read_files(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
     """The training files, named, in order, and as their publisher made them where that can be told."""
     if place.is_dir():
         for name in layout.files:
-            content = _read(place / name)
+            content = _read_bytes(place / name)
             if name in layout.md5:
                 check_published(place / name, hashlib.md5(content).hexdigest(), layout.md5[name])
             yield name, content
@@ -174,14 +174,14 @@ def _contents(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
         yield name, found.pop(f"{layout.folder}/{name}")
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
 
 
-def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _parse_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Labels (N,) and pixels (N, 3072) of a binary file."""
     row = cifar.label_bytes + PIXELS
     if not content or len(content) % row:
@@ -190,7 +190,7 @@ def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDAr
     return rows[:, cifar.label_bytes - 1], rows[:, cifar.label_bytes :]
 
 
-def _parsed_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _parse_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The same of a file of the Python version."""
     batch = read_pickled_dict(content, str(origin))
     labels, pixels = batch.get(cifar.label_key), batch.get("data")
@@ -266,8 +266,8 @@ class _ByteType:
 class _Unpickler(pickle._Unpickler):
     """The standard library's unpickler, restricted to three names and to the opcodes that Python 2 wrote.
 
-    `pickle.Unpickler`, written in C, allocates as much memory as a number in the file says. For these opcodes the one in
-    Python does not.
+    `pickle.Unpickler`, written in C, allocates as much memory as a number in the file says. The one in Python does not
+    for these opcodes.
     """
 
     STAND_INS: ClassVar[dict[tuple[str, str], object]] = {

@@ -15,32 +15,33 @@ from depthlr.data.batches import batch_order
 from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
-SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"  # of the images' bytes, then the labels'
-ATTRIBUTION = (
+# Of the images' bytes, then the labels'.
+DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
+DIGITS_ATTRIBUTION = (
     "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998 (doi.org/10.24432/C50P49); "
     "CC BY 4.0"
 )
 
 
-def digits() -> tuple[Tensor, Tensor]:
+def read_digits() -> tuple[Tensor, Tensor]:
     """Images, uint8 (1797, 1, 8, 8) with values 0..16, and labels, int64 (1797,); verified as they are read."""
     path = files("depthlr.data").joinpath("digits.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         images, labels = arrays["images"], arrays["labels"]
-    if hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() != SHA256:
+    if hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() != DIGITS_SHA256:
         raise DepthlrError(f"The digits in {path} are not the ones depthlr shipped: install depthlr again.")
     return torch.from_numpy(images), torch.from_numpy(labels).to(torch.int64)
 
 
-def digit_set() -> DataSet:
+def load_digits() -> DataSet:
     """The digits as a data set."""
-    images, labels = digits()
-    return DataSet.of("digits", images, labels, 10, ATTRIBUTION)
+    images, labels = read_digits()
+    return DataSet.from_tensors("digits", images, labels, 10, DIGITS_ATTRIBUTION)
 
 
 @cache
 def _digits() -> DataSet:
-    return digit_set()
+    return load_digits()
 
 
 def digits_batch(size: int, seed: int) -> tuple[Tensor, Tensor]:

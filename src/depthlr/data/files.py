@@ -76,9 +76,9 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
 
     The record lies beside the data, or in the user's cache where the folder cannot be written to.
     """
-    places = (folder / RECORD, cache_folder() / "digests" / f"{_key(folder)}.json")
+    places = (folder / RECORD, cache_folder() / "digests" / f"{_folder_key(folder)}.json")
     for record in places:
-        if (before := _read(record).get(name)) is not None:
+        if (before := _read_record(record).get(name)) is not None:
             if before != sha256:
                 raise DepthlrError(
                     f"{folder / name} has sha256 {sha256}, but had {before} when it was first loaded: restore it, or "
@@ -88,7 +88,9 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
     for record in places:
         try:
             with replace_file(record) as file:
-                file.write(json.dumps({**_read(record), name: sha256}, indent=2, sort_keys=True).encode() + b"\n")
+                file.write(
+                    json.dumps({**_read_record(record), name: sha256}, indent=2, sort_keys=True).encode() + b"\n"
+                )
             return
         except OSError:
             continue
@@ -98,11 +100,11 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
     )
 
 
-def _key(folder: Path) -> str:
+def _folder_key(folder: Path) -> str:
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
 
 
-def _read(record: Path) -> dict[str, str]:
+def _read_record(record: Path) -> dict[str, str]:
     try:
         found = json.loads(record.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -131,7 +133,7 @@ class LabelledFiles:
         return digest.hexdigest()
 
 
-def labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFiles:
+def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFiles:
     """The files with these suffixes in `folder/train`, or in `folder` where it has no such part.
 
     A file's class is the folder it lies in, below the root. Where all lie in one folder it is the name up to the first
@@ -171,15 +173,15 @@ def read_members(
     missing = set(wanted)
     try:
         with gzip.open(path) as unpacked:
-            stream = _Capped(unpacked, path, max_bytes)
+            stream = _LimitedStream(unpacked, path, max_bytes)
             with tarfile.open(fileobj=stream, mode="r|") as tar:
                 for count, member in enumerate(tar, 1):
                     if count > max_members:
                         raise DepthlrError(f"{path} has more than {max_members} members: it is not what it says.")
-                    _refuse_hostile(path, member, max_bytes)
+                    _check_member(path, member, max_bytes)
                     if member.name in missing and member.isreg():
                         missing.remove(member.name)
-                        yield member.name, _content(tar, member)
+                        yield member.name, _read_member(tar, member)
             while stream.read(1 << 20):  # gzip checks its sum at the very end
                 pass
     except DepthlrError:
@@ -191,7 +193,7 @@ def read_members(
         raise DepthlrError(f"{path} lacks {', '.join(sorted(missing))}: delete it and fetch it again.")
 
 
-def _refuse_hostile(path: Path, member: tarfile.TarInfo, max_bytes: int) -> None:
+def _check_member(path: Path, member: tarfile.TarInfo, max_bytes: int) -> None:
     """A data set is plain files in folders; anything else is somebody's trick."""
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
@@ -202,7 +204,7 @@ def _refuse_hostile(path: Path, member: tarfile.TarInfo, max_bytes: int) -> None
         raise DepthlrError(f"{path} has a member of {member.size} bytes ({member.name!r}): do not use this archive.")
 
 
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(member)
     content = b"" if file is None else file.read(member.size)
     if len(content) != member.size:
@@ -210,7 +212,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return content
 
 
-class _Capped(io.RawIOBase):
+class _LimitedStream(io.RawIOBase):
     """A stream that refuses to unpack more than `limit` bytes, however little is stored."""
 
     def __init__(self, source: gzip.GzipFile, path: Path, limit: int) -> None:

@@ -44,7 +44,7 @@ class DataSet:
         object.__setattr__(self, "_moments", moments[..., None, None])
 
     @classmethod
-    def of(cls, name: str, inputs: Tensor, targets: Tensor, classes: int, attribution: str) -> Self:
+    def from_tensors(cls, name: str, inputs: Tensor, targets: Tensor, classes: int, attribution: str) -> Self:
         """A data set normalised by its own mean and std, with its own digest."""
         if not len(inputs):
             raise DepthlrError(f"{name} holds no examples: name a folder that holds some.")
@@ -53,7 +53,7 @@ class DataSet:
                 f"{name} has labels from {int(targets.min())} to {int(targets.max())}, but {classes} classes number "
                 f"0 to {classes - 1}: the files are damaged or of another data set; fetch them again."
             )
-        mean, std = moments(inputs)
+        mean, std = channel_moments(inputs)
         return cls(name, inputs, targets, classes, mean, std, examples_digest(inputs, targets), attribution)
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class DataSet:
         return inputs, self.targets.index_select(0, indices)
 
 
-def moments(inputs: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def channel_moments(inputs: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and std of each channel of uint8 (N, C, H, W), exact: both follow from how often each byte occurs."""
     means, stds = [], []
     values = torch.arange(256, dtype=torch.float64)
@@ -145,7 +145,7 @@ class TensorSet:
         return self.inputs.index_select(0, indices), self.targets.index_select(0, indices)
 
 
-def gathered(name: str, batches: Iterable[Any]) -> TensorSet:
+def gather_batches(name: str, batches: Iterable[Any]) -> TensorSet:
     """All examples of an iterable of (inputs, target) batches, in its order."""
     inputs, targets = [], []
     for batch in batches:
@@ -164,21 +164,21 @@ def gathered(name: str, batches: Iterable[Any]) -> TensorSet:
         raise DepthlrError(f"{name} gave batches of different shapes ({error}): pad or crop them alike.") from error
 
 
-def load_own(name: str, options: Mapping[str, Any]) -> Examples:
+def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
     """The examples that `package.module:callable` returns: a DataLoader, an iterable of batches, or Examples."""
     try:
-        return _loaded(name, options)
+        return _call_and_gather(name, options)
     except DepthlrError:
         raise
     except Exception as error:
         raise DepthlrError(f"{name} could not be loaded ({kind_and_message(error)}).") from error
 
 
-def _loaded(name: str, options: Mapping[str, Any]) -> Examples:
+def _call_and_gather(name: str, options: Mapping[str, Any]) -> Examples:
     made = called(name, options)
     if hasattr(made, "batch") and hasattr(made, "digest"):
         examples: Examples = made
         return examples
     if isinstance(made, Tensor) or not isinstance(made, Iterable):
         raise DepthlrError(f"{name} returned {type(made).__name__}: return a DataLoader or an iterable of batches.")
-    return gathered(name, made)
+    return gather_batches(name, made)

@@ -79,12 +79,12 @@ class TextSet:
         return windows[:, :-1], windows[:, 1:]
 
 
-ATTRIBUTION = "your own file; its author's terms hold (tiny shakespeare: public domain)"
+TEXT_ATTRIBUTION = "your own file; its author's terms hold (tiny shakespeare: public domain)"
 
 
 def load_text(folder: Path, context: int = 128) -> TextSet:
     """The UTF-8 text in `folder` (or in the file it names); its characters are numbered in code point order."""
-    path = _find(folder)
+    path = _find_text(folder)
     content = path.read_bytes()
     if not content:
         raise DepthlrError(f"{path} holds no text: name a file that does.")
@@ -101,13 +101,13 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
         context=context,
         characters="".join(map(chr, alphabet.tolist())),
         digest=hashlib.sha256(content).hexdigest(),
-        attribution=ATTRIBUTION,
+        attribution=TEXT_ATTRIBUTION,
     )
     check_recorded(path.parent, path.name, data.digest)
     return data
 
 
-def _find(folder: Path) -> Path:
+def _find_text(folder: Path) -> Path:
     if folder.is_file():
         return folder
     if not folder.exists():

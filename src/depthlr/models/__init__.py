@@ -3,11 +3,11 @@
 from depthlr.models.build import build
 from depthlr.models.convolution import CNN, CNN1d, ResNet
 from depthlr.models.inputs import Example, parse_input
-from depthlr.models.mlp import ACTIVATIONS, MLP, activation_named
+from depthlr.models.mlp import ACTIVATIONS, MLP
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.transformer import GPT
 from depthlr.models.vit import CCT, BEiT, ViT
-from depthlr.models.zoo import ZOO, Entry
+from depthlr.models.zoo import ZOO, ZooEntry
 
 __all__ = [
     "ACTIVATIONS",
@@ -18,12 +18,11 @@ __all__ = [
     "ZOO",
     "BEiT",
     "CNN1d",
-    "Entry",
     "Example",
     "ModelSpec",
     "ResNet",
     "ViT",
-    "activation_named",
+    "ZooEntry",
     "build",
     "parse_input",
     "parse_spec",

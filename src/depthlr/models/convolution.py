@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.models.mlp import activation_named
+from depthlr.models.mlp import make_activation
 
 CONVOLUTIONS: dict[int, type[nn.Conv1d] | type[nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}
 ZERO_PADDINGS: dict[int, type[nn.Module]] = {1: nn.ZeroPad1d, 2: nn.ZeroPad2d}
@@ -74,9 +74,9 @@ class CNN(nn.Module):
             same_convolution(self.dimensions, n, width, kernel, padding=padding, bias=bias) for n in channels
         ]
         # Each layer is W sigma(z), as in Eq. 3: what repeats is one module, which a compiler fuses once for all.
-        deeper = (nn.Sequential(activation_named(activation), c) for c in convolutions[1:])
+        deeper = (nn.Sequential(make_activation(activation), c) for c in convolutions[1:])
         self.layers = nn.ModuleList([convolutions[0], *deeper])
-        self.last_activation = activation_named(activation)
+        self.last_activation = make_activation(activation)
         self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, *space) -> (batch, classes)
@@ -92,7 +92,7 @@ class CNN1d(CNN):
     dimensions: ClassVar[int] = 1
 
 
-class Branch(nn.Sequential):
+class ResidualBranch(nn.Sequential):
     """W sigma(z), `branch_layers` times; BatchNorm stands right after each convolution, dropout at the end.
 
     BatchNorm after the last convolution makes the branch blind to that weight's scale, hence to K^(-1/2) on it.
@@ -116,17 +116,17 @@ class Branch(nn.Sequential):
             weighted = [same_convolution(2, width, width, kernel, padding=padding, bias=bias and not batch_norm)]
             if batch_norm:
                 weighted.append(nn.BatchNorm2d(width))
-            sigma = activation_named(activation)
+            sigma = make_activation(activation)
             modules += [*weighted, sigma] if activation_after else [sigma, *weighted]
         if dropout:
             modules.append(nn.Dropout(dropout))
         super().__init__(*modules)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """z + branch(z)."""
 
-    def __init__(self, branch: Branch) -> None:
+    def __init__(self, branch: ResidualBranch) -> None:
         super().__init__()
         self.branch = branch
 
@@ -167,15 +167,17 @@ class ResNet(nn.Module):
         self.plain = nn.ModuleList(same_convolution(2, n, width, kernel, padding=padding, bias=bias) for n in channels)
         # One sigma between plain layers; one more behind the last only where the blocks expect activations.
         between = len(channels) if activation_after else len(channels) - 1
-        self.plain_activations = nn.ModuleList(activation_named(activation) for _ in range(between))
+        self.plain_activations = nn.ModuleList(make_activation(activation) for _ in range(between))
         branches = (
-            Branch(width, branch_layers, kernel, activation, padding, bias, batch_norm, dropout, activation_after)
+            ResidualBranch(
+                width, branch_layers, kernel, activation, padding, bias, batch_norm, dropout, activation_after
+            )
             for _ in range(blocks)
         )
-        self.blocks = nn.ModuleList(Block(branch) for branch in branches)
+        self.blocks = nn.ModuleList(ResidualBlock(branch) for branch in branches)
         # z^(K) is a pre-activation like any other, so the head reads sigma(z^(K)), as it does in the CNN. With sigma
         # behind the convolutions the stream is already a sum of activations, and goes to the head as it is.
-        self.last_activation = nn.Identity() if activation_after else activation_named(activation)
+        self.last_activation = nn.Identity() if activation_after else make_activation(activation)
         self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, height, width) -> (batch, classes)

@@ -36,7 +36,7 @@ def import_torchvision() -> None:
 
 def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Floats]:
     """The model with random weights, and the image size timm records for it."""
-    timm = _timm()
+    timm = _import_timm()
     if arguments.get("pretrained"):
         raise DepthlrError("pretrained weights are not wanted here: depthlr looks at models as they are initialised.")
     if not timm.is_model(name.partition(".")[0]):
@@ -46,10 +46,10 @@ def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Float
         model: nn.Module = timm.create_model(name, **arguments)
     except TypeError as error:
         raise DepthlrError(f"timm/{name} does not take these arguments: {error}.") from error
-    return model, Floats(_image(model, arguments))
+    return model, Floats(_image_shape(model, arguments))
 
 
-def _image(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
+def _image_shape(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
     channels, height, width = model.pretrained_cfg["input_size"]
     if isinstance(in_chans := arguments.get("in_chans"), int):
         channels = in_chans
@@ -61,7 +61,7 @@ def _image(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
     return (channels, height, width)
 
 
-def _timm() -> Any:
+def _import_timm() -> Any:
     try:
         import_torchvision()
         return import_module("timm")
@@ -76,7 +76,7 @@ def _timm() -> Any:
 
 
 # Masked before causal: bert and its kin are listed under both, and are encoders unless told otherwise.
-HEADS = (
+HEAD_CLASSES = (
     "AutoModelForMaskedLM",
     "AutoModelForCausalLM",
     "AutoModelForImageClassification",
@@ -84,36 +84,36 @@ HEADS = (
     "AutoModelForSequenceClassification",
     "AutoModel",
 )
-SEQUENCE = 16  # long enough to see every operation
-IMAGE = 224  # of convolutional models, which take any size
-SAMPLES = 8000  # half a second of speech
+SEQUENCE_LENGTH = 16  # long enough to see every operation
+IMAGE_SIZE = 224  # of convolutional models, which take any size
+AUDIO_SAMPLES = 8000  # half a second of speech
 
 
 def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping[str, InputShape]]:
     """The model with random weights and a head, and the inputs its forward wants, by name."""
-    transformers = _transformers()
-    config = _config(transformers, name, arguments)
-    heads: tuple[str, ...] = HEADS
+    transformers = _import_transformers()
+    config = _make_config(transformers, name, arguments)
+    heads: tuple[str, ...] = HEAD_CLASSES
     if getattr(config, "is_encoder_decoder", False):
-        heads = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", *HEADS)
+        heads = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", *HEAD_CLASSES)
     elif getattr(config, "is_decoder", False):
-        heads = ("AutoModelForCausalLM", *HEADS)
+        heads = ("AutoModelForCausalLM", *HEAD_CLASSES)
     for head in heads:
         auto = getattr(transformers, head)
         if type(config) in auto._model_mapping:
-            model = _from_config(auto, config)
-            return model, _inputs(config, main_input_of(model))
+            model = _make_model(auto, config)
+            return model, _input_shapes(config, main_input_name(model))
     raise DepthlrError(
         f"transformers cannot build {name} by itself: write a callable that does, package.module:callable."
     )
 
 
-def main_input_of(model: nn.Module) -> str:
+def main_input_name(model: nn.Module) -> str:
     name = getattr(model, "main_input_name", "input_ids")
     return name if isinstance(name, str) else str(name[0])  # OneFormer has two
 
 
-def _from_config(auto: Any, config: Any) -> nn.Module:
+def _make_model(auto: Any, config: Any) -> nn.Module:
     try:
         kinds = auto._model_mapping[type(config)]
         if isinstance(kinds, tuple) and not config.architectures:  # with a teacher or without: by that name it chooses
@@ -130,7 +130,7 @@ def _from_config(auto: Any, config: Any) -> nn.Module:
     return model
 
 
-def _config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
+def _make_config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
     if name not in transformers.CONFIG_MAPPING:
         near = did_you_mean(name, transformers.CONFIG_MAPPING.keys())
         raise DepthlrError(f"transformers has no model type {name!r}{near}: write one such as hf/gpt2 or hf/llama.")
@@ -154,38 +154,39 @@ def _config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
     return config
 
 
-def _inputs(config: Any, main: str) -> Mapping[str, InputShape]:
+def _input_shapes(config: Any, main: str) -> Mapping[str, InputShape]:
     """What the model's main input is, and a decoder's beside it; nothing where its size is not known."""
     text = config.get_text_config()
     vocabulary = getattr(text, "vocab_size", None)
     ids: dict[str, InputShape] = {}
     if isinstance(vocabulary, int):
-        longest = getattr(text, "max_position_embeddings", None) or SEQUENCE
-        ids["input_ids"] = Ids(min(SEQUENCE, longest) if longest > 0 else SEQUENCE, vocabulary)  # XLNet's: -1, no limit
+        longest = getattr(text, "max_position_embeddings", None) or SEQUENCE_LENGTH
+        length = min(SEQUENCE_LENGTH, longest) if longest > 0 else SEQUENCE_LENGTH  # XLNet says -1: no limit
+        ids["input_ids"] = Ids(length, vocabulary)
         if getattr(config, "is_encoder_decoder", False):
             ids["decoder_input_ids"] = ids["input_ids"]
     if main == "input_ids":
         return ids
-    sizes = _signal(main, config)
+    sizes = _signal_shape(main, config)
     return {} if sizes is None else {name: s for name, s in ids.items() if name != "input_ids"} | {main: Floats(sizes)}
 
 
-def _signal(main: str, config: Any) -> tuple[int, ...] | None:
+def _signal_shape(main: str, config: Any) -> tuple[int, ...] | None:
     """The sizes of images, of speech or of its spectrum."""
     if main == "pixel_values":
         vision = getattr(config, "vision_config", config)
-        size = getattr(vision, "image_size", None) or IMAGE
+        size = getattr(vision, "image_size", None) or IMAGE_SIZE
         height, width = (size, size) if isinstance(size, int) else size
         return getattr(vision, "num_channels", 3), height, width
     bins = getattr(config, "num_mel_bins", None)
     if main == "input_values":
-        return (SAMPLES,) if bins is None else (config.max_length, bins)
+        return (AUDIO_SAMPLES,) if bins is None else (config.max_length, bins)
     if main == "input_features" and bins is not None:
         return bins, 2 * config.max_source_positions  # the stem's stride is 2
     return None
 
 
-def _transformers() -> Any:
+def _import_transformers() -> Any:
     try:
         import_torchvision()
         return import_module("transformers")

@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def activation_named(name: str) -> nn.Module:
+def make_activation(name: str) -> nn.Module:
     """A fresh module: every place in a model has its own, so that hooks can tell them apart."""
     return ACTIVATIONS[check.one_of("activation", name, ACTIVATIONS)]()
 
@@ -39,7 +39,7 @@ class MLP(nn.Module):
         fan_in = [check.count("inputs", inputs), *[width] * (layers - 1)]
         # The theory has no biases (Eq. 2), so the hidden layers have none unless asked.
         self.hidden = nn.ModuleList(nn.Linear(n, width, bias=bias) for n in fan_in)
-        self.activations = nn.ModuleList(activation_named(activation) for _ in fan_in)
+        self.activations = nn.ModuleList(make_activation(activation) for _ in fan_in)
         self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, ...) with `inputs` numbers an example -> (batch, classes)

@@ -32,7 +32,7 @@ class ModelSpec:
     def with_arguments(self, **changes: Value) -> "ModelSpec":
         """The same model with some arguments set anew, as a sweep over `layers` needs."""
         changed = ModelSpec(self.family, self.name, {**self.arguments, **changes})
-        check_zoo(changed)
+        check_arguments(changed)
         return changed
 
 
@@ -46,11 +46,11 @@ def parse_spec(text: str) -> ModelSpec:
     family, name = _family_and_name(path)
     arguments = {key: parse_value(value) for key, value in texts.items()}
     spec = ModelSpec(family, name, arguments)
-    check_zoo(spec)
+    check_arguments(spec)
     return spec
 
 
-def check_zoo(spec: ModelSpec) -> None:
+def check_arguments(spec: ModelSpec) -> None:
     """A zoo model must exist and take these arguments; other families are checked when they are built."""
     if spec.family != "zoo":
         return

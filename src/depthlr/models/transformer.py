@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.models.mlp import activation_named
+from depthlr.models.mlp import make_activation
 
 
 def check_divisor(name: str, value: int, total_name: str, total: int) -> int:
@@ -73,19 +73,19 @@ class FeedForward(nn.Sequential):
     def __init__(self, width: int, ratio: int, activation: str, dropout: float) -> None:
         super().__init__(
             nn.Linear(width, ratio * width),
-            activation_named(activation),
+            make_activation(activation),
             *([nn.Dropout(dropout)] if dropout else []),
             nn.Linear(ratio * width, width),
         )
 
 
-def branch_drop(dropout: float, drop_path: float) -> nn.Sequential:
+def make_branch_dropout(dropout: float, drop_path: float) -> nn.Sequential:
     """What a branch passes before it is added; without dropping there is no module, hence no kernel to launch."""
     modules = [nn.Dropout(dropout)] if dropout else []
     return nn.Sequential(*modules, *([DropPath(drop_path)] if drop_path else []))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """pre: z + Attn(LN z), z + FFN(LN z).  post: LN(z + Attn z), LN(z + FFN z)."""
 
     def __init__(
@@ -105,8 +105,8 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(width, check.count("ratio", ratio), activation, dropout)
         self.norm1 = nn.LayerNorm(width)
         self.norm2 = nn.LayerNorm(width)
-        self.drop1 = branch_drop(dropout, drop_path)
-        self.drop2 = branch_drop(dropout, drop_path)
+        self.drop1 = make_branch_dropout(dropout, drop_path)
+        self.drop2 = make_branch_dropout(dropout, drop_path)
 
     def forward(self, z: Tensor, bias: Tensor | None = None) -> Tensor:
         # z (batch, tokens, width), bias (1, heads, tokens, tokens) or none -> (batch, tokens, width)
@@ -119,7 +119,7 @@ class Block(nn.Module):
         return z
 
 
-def block_stack(
+def make_blocks(
     blocks: int,
     width: int,
     heads: int,
@@ -134,12 +134,12 @@ def block_stack(
     blocks = check.count("blocks", blocks)
     dropout, drop_path = check.number("dropout", dropout, below=1), check.number("drop_path", drop_path, below=1)
     return nn.ModuleList(
-        Block(width, heads, ratio, norm, activation, dropout, drop_path * index / max(blocks - 1, 1), causal)
+        TransformerBlock(width, heads, ratio, norm, activation, dropout, drop_path * index / max(blocks - 1, 1), causal)
         for index in range(blocks)
     )
 
 
-def last_norm(norm: str, width: int) -> nn.Module:
+def make_final_norm(norm: str, width: int) -> nn.Module:
     """What stands behind the stack: post-LN has just normalised, pre-LN has not."""
     return nn.LayerNorm(width) if norm == "pre" else nn.Identity()
 
@@ -168,10 +168,10 @@ class GPT(nn.Module):
     ) -> None:
         super().__init__()
         vocabulary = check.count("vocabulary", vocabulary)
-        self.blocks = block_stack(blocks, width, heads, ratio, norm, activation, dropout, drop_path, causal=True)
+        self.blocks = make_blocks(blocks, width, heads, ratio, norm, activation, dropout, drop_path, causal=True)
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = small_parameter(1, check.count("context", context), width)
-        self.norm = last_norm(norm, width)
+        self.norm = make_final_norm(norm, width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         if tied:
             self.head.weight = self.tokens.weight

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import check
-from depthlr.models.transformer import block_stack, check_divisor, last_norm, small_parameter
+from depthlr.models.transformer import check_divisor, make_blocks, make_final_norm, small_parameter
 
 
 class PatchEmbedding(nn.Module):
@@ -74,11 +74,11 @@ class ViT(nn.Module):
         drop_path: float = 0.0,
     ) -> None:
         super().__init__()
-        self.blocks = block_stack(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
+        self.blocks = make_blocks(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
         self.embedding = PatchEmbedding(inputs, size, patch, width)
         self.class_token = small_parameter(1, 1, width)
         self.positions = small_parameter(1, self.embedding.side**2 + 1, width)
-        self.norm = last_norm(norm, width)
+        self.norm = make_final_norm(norm, width)
         self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
@@ -109,11 +109,11 @@ class BEiT(nn.Module):
         drop_path: float = 0.0,
     ) -> None:
         super().__init__()
-        self.blocks = block_stack(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
+        self.blocks = make_blocks(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
         self.embedding = PatchEmbedding(inputs, size, patch, width)
         self.class_token = small_parameter(1, 1, width)
         self.biases = nn.ModuleList(RelativeBias(self.embedding.side, heads) for _ in self.blocks)
-        self.norm = last_norm(norm, width)
+        self.norm = make_final_norm(norm, width)
         self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
@@ -174,10 +174,10 @@ class CCT(nn.Module):
         drop_path: float = 0.0,
     ) -> None:
         super().__init__()
-        self.blocks = block_stack(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
+        self.blocks = make_blocks(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
         self.tokenizer = Tokenizer(inputs, size, width, tokenizer_layers)
         self.positions = small_parameter(1, self.tokenizer.side**2, width)
-        self.norm = last_norm(norm, width)
+        self.norm = make_final_norm(norm, width)
         self.pooling = SequencePooling(width)
         self.head = nn.Linear(width, check.count("classes", classes))
 
