@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from depthlr.data.replace_file import replace_file
+from depthlr.data.files import replace_file
 from depthlr.errors import DepthlrError
 from depthlr.study.table import cell_text
 

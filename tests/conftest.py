@@ -5,7 +5,7 @@ import signal
 import pytest
 import torch
 
-from depthlr.models.torchvision_operators import import_torchvision
+from depthlr.models.libraries import import_torchvision
 
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background; the tests interrupt what they start

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from depthlr.data import load
-from depthlr.data.dataset import DataSet
-from depthlr.data.textset import TextSet
+from depthlr.data.sets import DataSet
+from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 
 WHEELS = ("sympy==1.14.0", "networkx==3.6.1", "transformers==5.22.2")
@@ -109,7 +109,7 @@ def images(folder: str, name: str = "cifar10") -> DataSet:
     _checked(name, tiles.tobytes() + labels.tobytes())
     classes = 10 if name == "cifar10" else 100
     inputs = torch.from_numpy(np.ascontiguousarray(tiles))
-    return DataSet.of(name, inputs, torch.from_numpy(labels), classes, "A. Krizhevsky, 2009")
+    return DataSet.from_tensors(name, inputs, torch.from_numpy(labels), classes, "A. Krizhevsky, 2009")
 
 
 def spoken(folder: str) -> DataSet:
@@ -117,7 +117,9 @@ def spoken(folder: str) -> DataSet:
     with np.load(Path(folder) / "spoken.npz") as packed:
         clips, labels = packed["clips"], packed["labels"]
     _checked("spoken", clips.tobytes() + labels.tobytes())
-    return DataSet.of("spoken", torch.from_numpy(clips), torch.from_numpy(labels), 10, "Free Spoken Digit Dataset")
+    return DataSet.from_tensors(
+        "spoken", torch.from_numpy(clips), torch.from_numpy(labels), 10, "Free Spoken Digit Dataset"
+    )
 
 
 # -- packing -----------------------------------------------------------------------------------------------------------

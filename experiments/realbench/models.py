@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from depthlr.models.torchvision_operators import import_torchvision
+from depthlr.models.libraries import import_torchvision
 
 IMAGE = 32
 VOCABULARY = 256  # bytes
@@ -161,6 +161,6 @@ def _library(name: str) -> Any:
 
 def cct(blocks: int, width: int = 192, classes: int = 100) -> nn.Module:
     """depthlr's CCT with pre-LN blocks and GELU, its linear and convolutional layers as torch initializes them."""
-    from depthlr.models.cct import CCT
+    from depthlr.models.vit import CCT
 
     return CCT(blocks, width, width // 64, tokenizer_layers=2, classes=classes, norm="pre", activation="gelu")

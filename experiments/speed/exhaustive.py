@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from depthlr.data import DataSet, digit_set, load
+from depthlr.data import DataSet, load, load_digits
 from depthlr.data.examples import Examples
 from depthlr.init import ParameterInit, apply_plan, init_plan
 from depthlr.law import log_grid
@@ -82,11 +82,11 @@ def plain_milliseconds(task: Task, size: int, rate: float, device: str, steps: i
 def examples_from(options: argparse.Namespace) -> Examples:
     """The digits, CIFAR-10 from its publisher's files, or the first of its images from an npz."""
     if options.digits:
-        return digit_set()
+        return load_digits()
     if options.npz:
         arrays = np.load(options.npz)
         images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"]).long()
-        return DataSet.of("cifar10", images, labels, 10, "CIFAR-10, Krizhevsky 2009")
+        return DataSet.from_tensors("cifar10", images, labels, 10, "CIFAR-10, Krizhevsky 2009")
     return load("cifar10", options.folder)
 
 

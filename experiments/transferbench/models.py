@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torch import nn
 from torch.optim import Optimizer
 
+from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.data.order import batch_order
 from depthlr.study.task import task_at
 from depthlr.training.device import chosen_device
 from depthlr.training.optimizer import make_optimizers

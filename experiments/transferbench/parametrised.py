@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from depthlr.models.gpt import GPT
-from depthlr.models.resnet import Block, ResNet
+from depthlr.models.convolution import ResidualBlock, ResNet
+from depthlr.models.transformer import GPT
 from depthlr.models.vit import ViT
 
 Model = TypeVar("Model", ViT, GPT)
@@ -32,7 +32,7 @@ def resnet(blocks: int, power: float, base: int = 3, width: int = 64, inputs: in
     """The ResNet with one convolution a branch."""
     model = ResNet(blocks=blocks, width=width, inputs=inputs, classes=classes)
     for block in model.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, ResidualBlock)
         block.branch = nn.Sequential(block.branch, Multiplied((blocks / base) ** -power))  # type: ignore[assignment]
     return model
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from depthlr.models.gpt import GPT
-from depthlr.models.resnet import ResNet
+from depthlr.models.convolution import ResNet
+from depthlr.models.transformer import GPT
 
 
 def resnet(scale: int, classes: int = 10) -> ResNet:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from depthlr.data.cifar_layout import Cifar, Layout
+from depthlr.data.cifar import Cifar, Layout
 
 
 def md5(content: bytes) -> str:

@@ -42,9 +42,9 @@ def test_an_unknown_name_lists_the_known_ones():
         ("images?size=big", "whole number of at least 1"),
         ("images?size=0", "whole number of at least 1"),
         ("images?size=-3", "whole number of at least 1"),
-        ("images?size", "not understood"),
-        ("images?", "not understood"),
-        ("images?size=1&size=2", "not understood"),
+        ("images?size", "'size' of images is not of the form key=value, such as size=64"),
+        ("images?", r"ends in '\?': add arguments, such as size=64"),
+        ("images?size=1&size=2", "'size' of images is given twice"),
     ],
 )
 def test_a_wrong_option_is_refused(tmp_path, name, message):
@@ -73,3 +73,7 @@ def test_a_folder_that_is_not_there_is_said(name, tmp_path):
 def test_a_name_and_its_options():
     assert parse_name("images?size=64&cache=/tmp/a=b") == ("images", {"size": "64", "cache": "/tmp/a=b"})
     assert parse_name("digits") == ("digits", {})
+
+
+def test_an_option_may_stand_in_quotes():
+    assert parse_name('images?cache="/tmp/a&b=c"') == ("images", {"cache": "/tmp/a&b=c"})

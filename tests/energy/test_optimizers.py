@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import SGD, AdamW
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.energy.step import optimizers_of
 from depthlr.models.build import build
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from tests.reference import dense_persistent_energy
 from torch import Tensor, nn
 
-from depthlr.data.batch import digits_batches
+from depthlr.data.digits import digits_batches
 from depthlr.energy import (
     PersistentEnergy,
     persistent_energy,
@@ -27,9 +27,8 @@ from depthlr.energy.shares import LEARNT_FROM
 from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
-from depthlr.models.cnn import CNN
+from depthlr.models.convolution import CNN, ResNet
 from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
 
 Batches = list[tuple[Tensor, Tensor]]

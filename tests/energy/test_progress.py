@@ -23,7 +23,7 @@ from depthlr import (
     update_energy_over_seeds,
 )
 from depthlr.cli import main
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds
 from depthlr.energy.progress import measured_batch, measuring, progress_line, shown_by, stderr_line
 

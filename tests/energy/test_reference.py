@@ -8,9 +8,8 @@ from tests.reference import cnn_states, dense_energies, mlp_states, resnet_state
 from depthlr.energy import update_energy
 from depthlr.energy.step import muon
 from depthlr.init import init_
-from depthlr.models.cnn import CNN
+from depthlr.models.convolution import CNN, ResNet
 from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
 
 TRANSFORMER = {"blocks": 2, "width": 4, "heads": 2, "inputs": 1, "size": 4, "patch": 2, "classes": 3, "ratio": 2}

@@ -18,9 +18,9 @@ from depthlr.energy import persistent_energy, update_energy, update_energy_over_
 from depthlr.energy.step import muon, step_direction
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
-from depthlr.models.gpt import GPT
+from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
+from depthlr.models.transformer import GPT
 from depthlr.models.vit import ViT
 
 X, Y = torch.randn(6, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0, 2])

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
 from depthlr.models import ZOO, ModelSpec, parse_spec
-from depthlr.models.example import Floats, Ids, parse_input
-from depthlr.models.value import format_value, parse_value
+from depthlr.models.inputs import Floats, Ids, parse_input
+from depthlr.spec_text import format_value, parse_value
 
 scalars = st.one_of(st.integers(), st.floats(allow_nan=False), st.booleans(), st.none(), st.text(max_size=8))
 values = scalars | st.lists(scalars, max_size=4).map(tuple)

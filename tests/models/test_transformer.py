@@ -8,10 +8,8 @@ import torch.nn.functional as F
 
 from depthlr.errors import DepthlrError
 from depthlr.models import CCT, GPT, BEiT, ViT
-from depthlr.models.attention import Attention
-from depthlr.models.drop_path import DropPath
-from depthlr.models.relative_bias import RelativeBias, relative_index
-from depthlr.models.transformer import Block
+from depthlr.models.transformer import Attention, DropPath, TransformerBlock
+from depthlr.models.vit import RelativeBias, relative_index
 
 
 def linear(x, module):
@@ -66,7 +64,7 @@ def test_attention_adds_the_bias_to_its_logits(tokens):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_block_is_two_residual_updates(tokens, norm):
     torch.manual_seed(0)
-    block = Block(12, 3, norm=norm).double()
+    block = TransformerBlock(12, 3, norm=norm).double()
     for layer_norm in (block.norm1, block.norm2):  # away from 1 and 0, so that swapped norms would show
         torch.nn.init.normal_(layer_norm.weight)
         torch.nn.init.normal_(layer_norm.bias)

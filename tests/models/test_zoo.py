@@ -83,16 +83,16 @@ def test_activations_are_the_named_ones():
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("mlp?layers=0", "layers=0"),
-        ("cnn?width=1.5", "width=1.5"),
+        ("mlp?layers=0", "layers is 0: give a whole number of at least 1"),
+        ("cnn?width=1.5", "width is 1.5: give a whole number"),
         ("cnn?activation=rellu", "did you mean 'relu'"),
         ("cnn?padding=reflect", "circular, zeros"),
         ("resnet?branch_layers=3", "1 or 2"),
-        ("resnet?dropout=1", "dropout=1"),
+        ("resnet?dropout=1", "dropout is 1: give a number of at least 0 and below 1"),
         ("vit?heads=5", "heads=5 does not divide width=384"),
         ("vit?patch=5", "patch=5 does not divide size=32"),
         ("vit?norm=middle", "pre, post"),
-        ("gpt?drop_path=-0.1", "drop_path=-0.1"),
+        ("gpt?drop_path=-0.1", "drop_path is -0.1: give a number of at least 0 and below 1"),
     ],
 )
 def test_a_bad_argument_is_named_in_the_error(text, word):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from depthlr.data import digit_set
+from depthlr.data import load_digits
 from depthlr.data.examples import Subset, one_pass, split
-from depthlr.data.textset import TextSet
+from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 from depthlr.study import parse_study, read_results, sweep, to_csv
 from depthlr.study.record import read_record, record
@@ -98,7 +98,7 @@ def test_a_file_from_before_evaluations_is_read_and_goes_on(tmp_path) -> None:
 
 @pytest.mark.parametrize("held_out", [300, 0.2])
 def test_a_split_parts_the_examples(held_out) -> None:
-    examples = digit_set()
+    examples = load_digits()
     kept, out = split(examples, held_out)
     assert isinstance(kept, Subset)
     assert isinstance(out, Subset)
@@ -136,7 +136,7 @@ def test_a_text_is_cut_and_its_windows_do_not_overlap() -> None:
 @pytest.mark.parametrize("count", [0, 1797, 10**6])
 def test_a_split_that_leaves_nothing_is_refused(count: int) -> None:
     with pytest.raises(DepthlrError, match="cannot be held out"):
-        split(digit_set(), count)
+        split(load_digits(), count)
 
 
 def test_a_metric_without_held_out_data_is_refused() -> None:

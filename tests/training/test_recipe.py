@@ -14,7 +14,7 @@ from tests.training.test_runners import PATTERNS, stepped
 from tests.training.tiny import tiny_task
 from torch import nn
 
-from depthlr.data import digit_set
+from depthlr.data import load_digits
 from depthlr.data.examples import one_pass, split
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, SerialRunner, Task, Training
@@ -241,7 +241,7 @@ def test_a_run_that_diverged_is_not_evaluated() -> None:
 
 
 def test_a_pass_sees_every_example_once_in_equal_batches() -> None:
-    examples = digit_set()
+    examples = load_digits()
     held_out = HeldOut(tiny_task(2), examples, CPU)
     assert held_out._order.unique().numel() == held_out._order.numel() > len(examples) - held_out.batches
     assert one_pass(examples).numel() == len(examples)

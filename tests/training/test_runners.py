@@ -28,7 +28,7 @@ from tests.training.tiny import (
 from torch import nn
 
 from depthlr import check
-from depthlr.data import digit_set
+from depthlr.data import load_digits
 from depthlr.errors import DepthlrError
 from depthlr.training import (
     Cell,
@@ -150,7 +150,7 @@ def test_workers_need_no_shared_memory_and_leave_no_file(monkeypatch, tmp_path) 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for share in ("_share_fd_cpu_", "_share_filename_cpu_"):
         monkeypatch.setattr(torch.UntypedStorage, share, small)
-    pool = Workers(partial(held_task, digit_set()), workers=1)
+    pool = Workers(partial(held_task, load_digits()), workers=1)
     try:
         assert len(list(tmp_path.iterdir())) == 1
         ((cell, outcome),) = pool.train(CELLS[:1])

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from depthlr.data import digit_set
-from depthlr.data.dataset import DataSet
+from depthlr.data import load_digits
+from depthlr.data.sets import DataSet
 from depthlr.init import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.training import Task, Training
@@ -31,7 +31,7 @@ def tiny_task(size: int, pattern: str = "resnet?width=4&blocks={}", **training) 
     return Task(
         build=lambda: build(spec, input="1x8x8")[0],
         initialise=partial(initialise, spec=spec),
-        examples=digit_set(),
+        examples=load_digits(),
         training=Training(**{"steps": 12, "batch": 16, **training}),
     )
 
@@ -130,6 +130,6 @@ def failing_task(size: int, how: str) -> Task:
     return Task(
         build=partial(Failing, how),
         initialise=initialise_marked,
-        examples=digit_set(),
+        examples=load_digits(),
         training=Training(steps=4, batch=16),
     )

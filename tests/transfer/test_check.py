@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, check_transfer, init_
-from depthlr.data.batch import digits_batches
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
+from depthlr.data.digits import digits_batches
 from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.step import LARGEST_GROUP
+from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
 from depthlr.models.vit import ViT
 from depthlr.transfer.findings import Verdict, errors
 from depthlr.transfer.size_check import Measured, against

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
 from depthlr import DepthlrError, param_groups, suggest_rate, transfer_rate
-from depthlr.models.gpt import GPT
 from depthlr.models.mlp import MLP
+from depthlr.models.transformer import GPT
 from depthlr.models.vit import ViT
 
 

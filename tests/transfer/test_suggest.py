@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.energy.drawn_rate import UNSURE
 from depthlr.energy.draws import ALIKE, EVALUATED, draws
 from depthlr.energy.fall import promised_fall
 from depthlr.energy.persistent import persistent_energy_over_seeds
 from depthlr.energy.readout_size import strange_size
 from depthlr.energy.step import LARGEST_GROUP
-from depthlr.models.resnet import ResNet
+from depthlr.models.convolution import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT, SCHEDULE_NOTES
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)

@@ -12,7 +12,7 @@ from torch import nn
 
 import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.draws import EVALUATED
 from depthlr.energy.step import LARGEST_GROUP
@@ -21,7 +21,7 @@ from depthlr.law.carried_rate import AS_INIT, AS_IT_IS, NOT_INIT, OTHER_INIT, UN
 from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
 from depthlr.models.build import build
-from depthlr.models.resnet import ResNet
+from depthlr.models.convolution import ResNet
 from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
 from depthlr.transfer.missed import measured_within

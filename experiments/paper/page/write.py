@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from depthlr.data.replace_file import replace_file
+from depthlr.data.files import replace_file
 from depthlr.errors import DepthlrError
 from experiments.paper.page.kept import read_kept
 from experiments.paper.page.page import IMAGES, results_page

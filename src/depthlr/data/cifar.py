@@ -3,48 +3,144 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import io
+import math
+import pickle
+import pickletools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from depthlr.data.archive import read_members
-from depthlr.data.cifar_layout import ATTRIBUTION, PUBLISHER, Cifar, Layout
-from depthlr.data.dataset import DataSet
-from depthlr.data.digests import check_published, check_recorded, file_digest
-from depthlr.data.pickled import read_pickled_dict
+from depthlr.data.files import check_published, check_recorded, file_digest, read_members
+from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+PUBLISHER = "https://www.cs.toronto.edu/~kriz"
+CIFAR_ATTRIBUTION = (
+    "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (www.cs.toronto.edu/~kriz/cifar.html); "
+    "no licence is stated: cite the report"
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way the training images are published: an archive that unpacks to a folder of files."""
+
+    archive: str
+    folder: str
+    files: tuple[str, ...]
+    pickled: bool
+    md5: Mapping[str, str]  # of the archive, and of those files whose digest is known
+
+
+@dataclass(frozen=True)
+class Cifar:
+    """A data set and its layouts, the one to prefer first."""
+
+    name: str
+    classes: int
+    label_bytes: int  # before each image of a binary file; the last of them counts
+    label_key: str  # of a pickled file
+    layouts: tuple[Layout, ...]
+
+
+CIFAR10_BINARY = Layout(
+    archive="cifar-10-binary.tar.gz",
+    folder="cifar-10-batches-bin",
+    files=tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+    pickled=False,
+    md5={
+        "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
+        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+    },
+)
+CIFAR10 = Cifar(
+    name="cifar10",
+    classes=10,
+    label_bytes=1,
+    label_key="labels",
+    layouts=(
+        CIFAR10_BINARY,
+        Layout(
+            archive="cifar-10-python.tar.gz",
+            folder="cifar-10-batches-py",
+            files=tuple(f"data_batch_{i}" for i in range(1, 6)),
+            pickled=True,
+            md5={
+                "cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a",
+                "data_batch_1": "c99cafc152244af753f735de768cd75f",
+                "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+                "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+                "data_batch_4": "634d18415352ddfa80567beed471001a",
+                "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+            },
+        ),
+    ),
+)
+CIFAR100 = Cifar(
+    name="cifar100",
+    classes=100,
+    label_bytes=2,  # coarse, fine
+    label_key="fine_labels",
+    layouts=(
+        Layout(
+            archive="cifar-100-binary.tar.gz",
+            folder="cifar-100-binary",
+            files=("train.bin",),
+            pickled=False,
+            md5={"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
+        ),
+        Layout(
+            archive="cifar-100-python.tar.gz",
+            folder="cifar-100-python",
+            files=("train",),
+            pickled=True,
+            md5={
+                "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
+                "train": "16019d7e3df5f24257cddd939b257f8d",
+            },
+        ),
+    ),
+)
+
+
 PIXELS = 3 * 32 * 32
 
 
 def load_cifar(cifar: Cifar, folder: Path) -> DataSet:
     """The training images in their published order, uint8 (N, 3, 32, 32); every file is checked before it is used."""
-    layout, place = _find(cifar, folder)
+    layout, place = _find_layout(cifar, folder)
     labels, pixels, unpublished = [], [], {}
-    for name, content in _contents(layout, place):
+    for name, content in _read_files(layout, place):
         origin = place / name if place.is_dir() else f"{name} in {place}"
-        part = _parsed_pickle(cifar, origin, content) if layout.pickled else _parsed_rows(cifar, origin, content)
+        part = _parse_pickle(cifar, origin, content) if layout.pickled else _parse_rows(cifar, origin, content)
         labels.append(part[0])
         pixels.append(part[1])
         if place.is_dir() and name not in layout.md5:
             unpublished[name] = hashlib.sha256(content).hexdigest()
-    data = DataSet.of(
+    data = DataSet.from_tensors(
         cifar.name,
         torch.from_numpy(np.concatenate(pixels)).view(-1, 3, 32, 32),
         torch.from_numpy(np.concatenate(labels)).to(torch.int64),
         cifar.classes,
-        ATTRIBUTION,
+        CIFAR_ATTRIBUTION,
     )
     for name, sha256 in unpublished.items():  # last: a file that cannot be read is not worth remembering
         check_recorded(place, name, sha256)
     return data
 
 
-def _find(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
+def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     """The first layout the folder holds, as a folder of files or as an archive."""
     for layout in cifar.layouts:
         for place in (folder / layout.folder, folder):
@@ -63,11 +159,11 @@ def _find(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     )
 
 
-def _contents(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
+def _read_files(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
     """The training files, named, in order, and as their publisher made them where that can be told."""
     if place.is_dir():
         for name in layout.files:
-            content = _read(place / name)
+            content = _read_bytes(place / name)
             if name in layout.md5:
                 check_published(place / name, hashlib.md5(content).hexdigest(), layout.md5[name])
             yield name, content
@@ -78,14 +174,14 @@ def _contents(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
         yield name, found.pop(f"{layout.folder}/{name}")
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
 
 
-def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[Bytes, Bytes]:
+def _parse_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Labels (N,) and pixels (N, 3072) of a binary file."""
     row = cifar.label_bytes + PIXELS
     if not content or len(content) % row:
@@ -94,7 +190,7 @@ def _parsed_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[Byte
     return rows[:, cifar.label_bytes - 1], rows[:, cifar.label_bytes :]
 
 
-def _parsed_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[Bytes, Bytes]:
+def _parse_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The same of a file of the Python version."""
     batch = read_pickled_dict(content, str(origin))
     labels, pixels = batch.get(cifar.label_key), batch.get("data")
@@ -109,3 +205,83 @@ def _parsed_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[By
             f"{origin} lacks {cifar.label_key!r} and 'data' as {cifar.name} has them: fetch {cifar.name} again."
         )
     return np.array(labels, np.uint8), np.asarray(pixels)
+
+
+def read_pickled_dict(content: bytes, origin: str) -> dict[Any, Any]:
+    """Read the dict in a pickle of protocol 0 to 2 without importing or calling what the pickle names.
+
+    Args:
+        content: the bytes of the file.
+        origin: where the bytes come from, for the error message.
+
+    Returns:
+        The dict. An array of bytes becomes a numpy array, a string of Python 2 is read as latin-1.
+    """
+    try:
+        found = _Unpickler(io.BytesIO(content), encoding="latin-1").load()
+        if not isinstance(found, dict):
+            raise ValueError("it holds no dict")
+        return {key: value.array() if isinstance(value, _ByteArray) else value for key, value in found.items()}
+    except Exception as error:  # wrong bytes make an unpickler raise nearly anything
+        raise DepthlrError(
+            f"{origin} is no pickle of plain data as CIFAR's are ({error}): nothing in it was run; fetch it again."
+        ) from error
+
+
+class _ByteArray:
+    """Stands in for numpy's `_reconstruct`: an array of bytes, whose content comes with its state."""
+
+    content: NDArray[np.uint8] | None = None
+
+    def __init__(self, *arguments: Any) -> None:
+        if arguments != ("ndarray", (0,), "b"):
+            raise ValueError("it makes something else than an array of bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, content = state
+        if not isinstance(dtype, _ByteType) or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("an array is not of bytes")
+        flat = np.frombuffer(content.encode("latin-1"), np.uint8)
+        if math.prod(shape) != len(flat):
+            raise ValueError(f"an array of shape {shape} holds {len(flat)} bytes")
+        self.content = flat.reshape(shape, order="F" if fortran else "C")
+
+    def array(self) -> NDArray[np.uint8]:
+        if self.content is None:
+            raise ValueError("an array has no content")
+        return self.content
+
+
+class _ByteType:
+    """Stands in for numpy's `dtype`: bytes and nothing else."""
+
+    def __init__(self, *arguments: Any) -> None:
+        if arguments != ("u1", 0, 1):
+            raise ValueError("it makes something else than an array of bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        """Ignore byte order and alignment, which bytes do not have."""
+
+
+class _Unpickler(pickle._Unpickler):
+    """The standard library's unpickler, restricted to three names and to the opcodes that Python 2 wrote.
+
+    `pickle.Unpickler`, written in C, allocates as much memory as a number in the file says. The one in Python does not
+    for these opcodes.
+    """
+
+    STAND_INS: ClassVar[dict[tuple[str, str], object]] = {
+        ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
+        ("numpy", "dtype"): _ByteType,
+        ("numpy", "ndarray"): "ndarray",
+    }
+    dispatch: ClassVar[dict[int, Any]] = {
+        ord(opcode.code): pickle._Unpickler.dispatch[ord(opcode.code)]
+        for opcode in pickletools.opcodes
+        if opcode.proto <= 2
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.STAND_INS:
+            raise ValueError(f"it names '{module}.{name}'")
+        return self.STAND_INS[module, name]

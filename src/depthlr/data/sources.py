@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from depthlr.data.cache_folder import cache_folder
-from depthlr.data.cifar import load_cifar
-from depthlr.data.cifar_layout import CIFAR10, CIFAR100, Layout
-from depthlr.data.digits import digit_set
+from depthlr.data.audio import load_wav
+from depthlr.data.cifar import CIFAR10, CIFAR100, Layout, load_cifar
+from depthlr.data.digits import load_digits
 from depthlr.data.examples import Examples
+from depthlr.data.files import cache_folder
 from depthlr.data.images import load_images
-from depthlr.data.own import load_own
+from depthlr.data.sets import load_from_callable
 from depthlr.data.text import load_text
-from depthlr.data.wav import load_wav
 from depthlr.errors import DepthlrError
 from depthlr.python_name import is_python_name
+from depthlr.spec_text import split_spec, unquote
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Source:
 
 
 SOURCES: dict[str, Source] = {
-    "digits": Source(lambda folder: digit_set()),
+    "digits": Source(lambda folder: load_digits()),
     "cifar10": Source(lambda folder: load_cifar(CIFAR10, folder), published=CIFAR10.layouts[0], on_npm=True),
     "cifar100": Source(lambda folder: load_cifar(CIFAR100, folder), published=CIFAR100.layouts[0]),
     "images": Source(load_images, {"size": 64, "cache": None}, needs_folder=True),
@@ -45,7 +45,7 @@ def load(name: str, folder: Path | str | None = None, **options: int | str | Pat
     """A data set, verified; options go by name or in the name: `load("images?size=32", folder)`."""
     name, written = parse_name(name)
     if is_python_name(name):
-        return load_own(name, {**written, **options} | ({} if folder is None else {"folder": str(folder)}))
+        return load_from_callable(name, {**written, **options} | ({} if folder is None else {"folder": str(folder)}))
     source = source_of(name)
     given = {**written, **options}
     for key in given:
@@ -56,14 +56,14 @@ def load(name: str, folder: Path | str | None = None, **options: int | str | Pat
         raise DepthlrError(f"{name} reads a folder of yours: name it, as in depthlr data {name} --folder FOLDER.")
     place = data_folder() if folder is None else Path(folder).expanduser()
     try:
-        return source.read(place, **{key: _value(name, key, given[key], source.options[key]) for key in given})
+        return source.read(place, **{key: _parse_option(name, key, given[key], source.options[key]) for key in given})
     except OSError as error:
         raise DepthlrError(f"{name} cannot be read from {place} ({error}): check the folder.") from error
 
 
 def source_of(name: str) -> Source:
     if is_python_name(name):
-        return Source(lambda folder: load_own(name, {}))
+        return Source(lambda folder: load_from_callable(name, {}))
     if name not in SOURCES:
         raise DepthlrError(
             f"There is no data set {name!r}: choose from {', '.join(SOURCES)}, or name your own as "
@@ -79,17 +79,11 @@ def data_folder() -> Path:
 
 def parse_name(text: str) -> tuple[str, dict[str, str]]:
     """`images?size=64&cache=/tmp` as a name and its options."""
-    name, question, tail = text.partition("?")
-    options: dict[str, str] = {}
-    for part in tail.split("&") if question else ():
-        key, equals, value = part.partition("=")
-        if not (key and equals and value) or key in options:
-            raise DepthlrError(f"The data set {text!r} is not understood: write options as in images?size=64.")
-        options[key] = value
-    return name, options
+    name, options = split_spec(text, example="size=64")
+    return name, {key: unquote(value) for key, value in options.items()}
 
 
-def _value(name: str, key: str, value: int | str | Path, default: int | None) -> int | str:
+def _parse_option(name: str, key: str, value: int | str | Path, default: int | None) -> int | str:
     if default is None:
         return str(value)
     if not re.fullmatch(r"[1-9]\d{0,8}", str(value), re.ASCII):

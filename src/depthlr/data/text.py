@@ -1,23 +1,90 @@
-"""A text file as character ids."""
+"""A text as a stream of character ids; an example is a window of it, and its targets are the ids that follow."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from depthlr.data.digests import check_recorded
-from depthlr.data.textset import TextSet
+from depthlr.data.files import check_recorded
 from depthlr.errors import DepthlrError
 
-ATTRIBUTION = "your own file; its author's terms hold (tiny shakespeare: public domain)"
+
+@dataclass(frozen=True, eq=False)
+class TextSet:
+    """Example i reads `context` ids from place `i * stride` on and predicts each one's next.
+
+    Id k stands for `characters[k]`. With a stride of `context` examples do not overlap.
+    """
+
+    name: str
+    ids: Tensor = field(repr=False)  # uint8 or int16 (length,)
+    context: int
+    characters: str = field(repr=False)
+    digest: str
+    attribution: str
+    stride: int = 1
+    _offsets: Tensor = field(init=False, repr=False)  # (context + 1,)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.context < len(self.ids):
+            raise DepthlrError(
+                f"{self.name}: a context of {self.context} does not fit a text of {len(self.ids)} characters; choose "
+                f"from 1 to {len(self.ids) - 1}."
+            )
+        object.__setattr__(self, "_offsets", torch.arange(self.context + 1, device=self.ids.device))
+
+    def __len__(self) -> int:
+        return (len(self.ids) - self.context - 1) // self.stride + 1
+
+    @property
+    def classes(self) -> int:
+        return len(self.characters)
+
+    @property
+    def input(self) -> str:
+        return f"ids:{self.context}:{self.classes}"
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, ids=self.ids.to(device))
+
+    @property
+    def overlaps(self) -> bool:
+        """Do windows share ids with their neighbours?"""
+        return self.stride < self.context
+
+    def one_pass(self) -> Tensor:
+        """Indices of windows that do not overlap."""
+        return torch.arange(0, len(self), -(-self.context // self.stride))
+
+    def cut(self, held_out: int) -> tuple[Self, Self]:
+        """The text before its last part, and that part, which holds so many examples."""
+        place = len(self.ids) - self.context - 1 - (held_out - 1) * self.stride
+        if place <= self.context:
+            raise DepthlrError(f"{self.name}: {held_out} held-out windows leave too little text to train on.")
+        parts = []
+        for part, ids in (("before", self.ids[:place]), ("from", self.ids[place:])):
+            digest = hashlib.sha256(f"{self.digest} {part} {place}".encode()).hexdigest()
+            parts.append(replace(self, ids=ids, digest=digest))
+        return parts[0], parts[1]
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> int64 (B, T), int64 (B, T)
+        places = indices[:, None] * self.stride + self._offsets
+        windows = self.ids.index_select(0, places.flatten()).view(places.shape).to(torch.int64)
+        return windows[:, :-1], windows[:, 1:]
+
+
+TEXT_ATTRIBUTION = "your own file; its author's terms hold (tiny shakespeare: public domain)"
 
 
 def load_text(folder: Path, context: int = 128) -> TextSet:
     """The UTF-8 text in `folder` (or in the file it names); its characters are numbered in code point order."""
-    path = _find(folder)
+    path = _find_text(folder)
     content = path.read_bytes()
     if not content:
         raise DepthlrError(f"{path} holds no text: name a file that does.")
@@ -34,13 +101,13 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
         context=context,
         characters="".join(map(chr, alphabet.tolist())),
         digest=hashlib.sha256(content).hexdigest(),
-        attribution=ATTRIBUTION,
+        attribution=TEXT_ATTRIBUTION,
     )
     check_recorded(path.parent, path.name, data.digest)
     return data
 
 
-def _find(folder: Path) -> Path:
+def _find_text(folder: Path) -> Path:
     if folder.is_file():
         return folder
     if not folder.exists():

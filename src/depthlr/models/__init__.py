@@ -1,17 +1,13 @@
 """Models: the zoo, and any model named by text."""
 
-from depthlr.models.activation import ACTIVATIONS, activation_named
-from depthlr.models.beit import BEiT
 from depthlr.models.build import build
-from depthlr.models.cct import CCT
-from depthlr.models.cnn import CNN, CNN1d
-from depthlr.models.example import Example, parse_input
-from depthlr.models.gpt import GPT
-from depthlr.models.mlp import MLP
-from depthlr.models.resnet import ResNet
+from depthlr.models.convolution import CNN, CNN1d, ResNet
+from depthlr.models.inputs import Example, parse_input
+from depthlr.models.mlp import ACTIVATIONS, MLP
 from depthlr.models.spec import ModelSpec, parse_spec
-from depthlr.models.vit import ViT
-from depthlr.models.zoo import ZOO, Entry
+from depthlr.models.transformer import GPT
+from depthlr.models.vit import CCT, BEiT, ViT
+from depthlr.models.zoo import ZOO, ZooEntry
 
 __all__ = [
     "ACTIVATIONS",
@@ -22,12 +18,11 @@ __all__ = [
     "ZOO",
     "BEiT",
     "CNN1d",
-    "Entry",
     "Example",
     "ModelSpec",
     "ResNet",
     "ViT",
-    "activation_named",
+    "ZooEntry",
     "build",
     "parse_input",
     "parse_spec",

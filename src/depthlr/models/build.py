@@ -8,11 +8,9 @@ import torch
 from torch import nn
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.models.example import Example, Ids, InputShape, parse_input
-from depthlr.models.hf_model import build_hf, main_input_of
-from depthlr.models.python_model import build_python
-from depthlr.models.spec import ModelSpec, check_zoo, parse_spec
-from depthlr.models.timm_model import build_timm
+from depthlr.models.inputs import Example, Ids, InputShape, parse_input
+from depthlr.models.libraries import build_hf, build_python, build_timm, main_input_name
+from depthlr.models.spec import ModelSpec, check_arguments, parse_spec
 from depthlr.models.zoo import ZOO
 
 
@@ -25,7 +23,7 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     shape = None if input is None else parse_input(input)
     try:
-        return _built(spec, shape, meta)
+        return _build(spec, shape, meta)
     except DepthlrError:
         raise
     except Exception as error:  # builders are other people's code: timm, transformers, the user's own
@@ -34,7 +32,7 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
         raise DepthlrError(f"{spec} could not be built ({kind_and_message(error)}).") from error
 
 
-def _built(spec: ModelSpec, shape: InputShape | None, meta: bool) -> tuple[nn.Module, Example]:
+def _build(spec: ModelSpec, shape: InputShape | None, meta: bool) -> tuple[nn.Module, Example]:
     with torch.device("meta") if meta else nullcontext():
         if spec.family == "zoo":
             model, wanted = _build_zoo(spec, shape)
@@ -57,7 +55,7 @@ def _built(spec: ModelSpec, shape: InputShape | None, meta: bool) -> tuple[nn.Mo
 
 
 def _build_zoo(spec: ModelSpec, shape: InputShape | None) -> tuple[nn.Module, InputShape]:
-    check_zoo(spec)
+    check_arguments(spec)
     entry = ZOO[spec.name]
     fitted = {} if shape is None else entry.arguments_for(shape)
     for key, value in fitted.items():
@@ -70,7 +68,7 @@ def _build_zoo(spec: ModelSpec, shape: InputShape | None) -> tuple[nn.Module, In
 def _hf_inputs(
     model: nn.Module, inputs: Mapping[str, InputShape], shape: InputShape | None
 ) -> Mapping[str, InputShape]:
-    name = main_input_of(model)
+    name = main_input_name(model)
     if shape is None and not inputs:
         raise DepthlrError(f"{name} of this model has no known size: give an input, such as 3x224x224 or ids:16:1000.")
     if shape is None:

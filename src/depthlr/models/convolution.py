@@ -1,10 +1,13 @@
 """A stride-1 convolution that keeps the spatial size, on a torus or with zeros at the border (Sec. 3.1)."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.models.argument import choice, positive_integer
+from depthlr.models.mlp import make_activation
 
 CONVOLUTIONS: dict[int, type[nn.Conv1d] | type[nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}
 ZERO_PADDINGS: dict[int, type[nn.Module]] = {1: nn.ZeroPad1d, 2: nn.ZeroPad2d}
@@ -35,8 +38,8 @@ def same_convolution(
     dimensions: int, inputs: int, outputs: int, kernel: int, padding: str = "circular", bias: bool = False
 ) -> nn.Module:
     """Offsets Delta = -(k-1)//2 .. k//2 in each dimension, so an even kernel reaches one further to the right."""
-    kernel = positive_integer("kernel", kernel)
-    padding = choice("padding", padding, ("circular", "zeros"))
+    kernel = check.count("kernel", kernel)
+    padding = check.one_of("padding", padding, ("circular", "zeros"))
     convolution = CONVOLUTIONS[dimensions]
     if padding == "zeros" and kernel % 2 == 1:  # the convolution's own padding makes no padded copy
         return convolution(inputs, outputs, kernel, padding=kernel // 2, bias=bias)
@@ -45,3 +48,144 @@ def same_convolution(
     sides = ((kernel - 1) // 2, kernel // 2)
     pad = CircularPad(*sides) if padding == "circular" else ZERO_PADDINGS[dimensions](sides * dimensions)
     return nn.Sequential(pad, convolution(inputs, outputs, kernel, bias=bias))
+
+
+class CNN(nn.Module):
+    """`layers` 2-D convolutions and a head: effective depth layers + 1."""
+
+    dimensions: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        layers: int = 8,
+        width: int = 64,
+        inputs: int = 3,
+        classes: int = 10,
+        kernel: int = 3,
+        activation: str = "relu",
+        padding: str = "circular",
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        layers = check.count("layers", layers)
+        width = check.count("width", width)
+        channels = [check.count("inputs", inputs), *[width] * (layers - 1)]
+        convolutions = [
+            same_convolution(self.dimensions, n, width, kernel, padding=padding, bias=bias) for n in channels
+        ]
+        # Each layer is W sigma(z), as in Eq. 3: what repeats is one module, which a compiler fuses once for all.
+        deeper = (nn.Sequential(make_activation(activation), c) for c in convolutions[1:])
+        self.layers = nn.ModuleList([convolutions[0], *deeper])
+        self.last_activation = make_activation(activation)
+        self.head = nn.Linear(width, check.count("classes", classes))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, *space) -> (batch, classes)
+        for layer in self.layers:
+            x = layer(x)  # the pre-activation of the layer
+        logits: Tensor = self.head(self.last_activation(x).flatten(2).mean(2))
+        return logits
+
+
+class CNN1d(CNN):
+    """The same on sequences, (batch, inputs, length): the paper's 1-D case."""
+
+    dimensions: ClassVar[int] = 1
+
+
+class ResidualBranch(nn.Sequential):
+    """W sigma(z), `branch_layers` times; BatchNorm stands right after each convolution, dropout at the end.
+
+    BatchNorm after the last convolution makes the branch blind to that weight's scale, hence to K^(-1/2) on it.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        branch_layers: int,
+        kernel: int,
+        activation: str,
+        padding: str,
+        bias: bool,
+        batch_norm: bool,
+        dropout: float,
+        activation_after: bool,
+    ) -> None:
+        modules: list[nn.Module] = []
+        for _ in range(branch_layers):
+            # BatchNorm subtracts whatever bias the convolution adds and has one of its own.
+            weighted = [same_convolution(2, width, width, kernel, padding=padding, bias=bias and not batch_norm)]
+            if batch_norm:
+                weighted.append(nn.BatchNorm2d(width))
+            sigma = make_activation(activation)
+            modules += [*weighted, sigma] if activation_after else [sigma, *weighted]
+        if dropout:
+            modules.append(nn.Dropout(dropout))
+        super().__init__(*modules)
+
+
+class ResidualBlock(nn.Module):
+    """z + branch(z)."""
+
+    def __init__(self, branch: ResidualBranch) -> None:
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, z: Tensor) -> Tensor:
+        updated: Tensor = z + self.branch(z)
+        return updated
+
+
+class ResNet(nn.Module):
+    """`plain` plain layers (the stem is the first), `blocks` residual blocks, a head: effective depth is their sum.
+
+    `activation_after=True` puts sigma behind the convolution, z + sigma(W z), as the authors' public code ran it.
+    """
+
+    def __init__(
+        self,
+        blocks: int = 8,
+        width: int = 64,
+        inputs: int = 3,
+        classes: int = 10,
+        plain: int = 1,
+        branch_layers: int = 1,
+        kernel: int = 3,
+        activation: str = "relu",
+        padding: str = "zeros",
+        bias: bool = False,
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        activation_after: bool = False,
+    ) -> None:
+        super().__init__()
+        blocks = check.count("blocks", blocks)
+        width = check.count("width", width)
+        dropout = check.number("dropout", dropout, below=1)
+        if branch_layers not in (1, 2):
+            raise DepthlrError(f"branch_layers={branch_layers!r} is not offered: choose 1 or 2.")
+        channels = [check.count("inputs", inputs), *[width] * (check.count("plain", plain) - 1)]
+        self.plain = nn.ModuleList(same_convolution(2, n, width, kernel, padding=padding, bias=bias) for n in channels)
+        # One sigma between plain layers; one more behind the last only where the blocks expect activations.
+        between = len(channels) if activation_after else len(channels) - 1
+        self.plain_activations = nn.ModuleList(make_activation(activation) for _ in range(between))
+        branches = (
+            ResidualBranch(
+                width, branch_layers, kernel, activation, padding, bias, batch_norm, dropout, activation_after
+            )
+            for _ in range(blocks)
+        )
+        self.blocks = nn.ModuleList(ResidualBlock(branch) for branch in branches)
+        # z^(K) is a pre-activation like any other, so the head reads sigma(z^(K)), as it does in the CNN. With sigma
+        # behind the convolutions the stream is already a sum of activations, and goes to the head as it is.
+        self.last_activation = nn.Identity() if activation_after else make_activation(activation)
+        self.head = nn.Linear(width, check.count("classes", classes))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, height, width) -> (batch, classes)
+        for index, convolution in enumerate(self.plain):
+            x = convolution(x)
+            if index < len(self.plain_activations):
+                x = self.plain_activations[index](x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.head(torch.mean(self.last_activation(x), dim=(2, 3)))
+        return logits

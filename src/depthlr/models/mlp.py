@@ -1,9 +1,24 @@
 """A plain multilayer perceptron: z1 = W1 x, z(l) = W(l) sigma(z(l-1)), then a linear head (Sec. 3.1, Eq. 2)."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
-from depthlr.models.activation import activation_named
-from depthlr.models.argument import positive_integer
+from depthlr import check
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "tanh": nn.Tanh,
+    "silu": nn.SiLU,
+    "leaky_relu": nn.LeakyReLU,
+    "identity": nn.Identity,
+}
+
+
+def make_activation(name: str) -> nn.Module:
+    """A fresh module: every place in a model has its own, so that hooks can tell them apart."""
+    return ACTIVATIONS[check.one_of("activation", name, ACTIVATIONS)]()
 
 
 class MLP(nn.Module):
@@ -19,13 +34,13 @@ class MLP(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        layers = positive_integer("layers", layers)
-        width = positive_integer("width", width)
-        fan_in = [positive_integer("inputs", inputs), *[width] * (layers - 1)]
+        layers = check.count("layers", layers)
+        width = check.count("width", width)
+        fan_in = [check.count("inputs", inputs), *[width] * (layers - 1)]
         # The theory has no biases (Eq. 2), so the hidden layers have none unless asked.
         self.hidden = nn.ModuleList(nn.Linear(n, width, bias=bias) for n in fan_in)
-        self.activations = nn.ModuleList(activation_named(activation) for _ in fan_in)
-        self.head = nn.Linear(width, positive_integer("classes", classes))
+        self.activations = nn.ModuleList(make_activation(activation) for _ in fan_in)
+        self.head = nn.Linear(width, check.count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, ...) with `inputs` numbers an example -> (batch, classes)
         x = x.flatten(1)

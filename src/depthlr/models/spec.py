@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.models.value import Value, format_value, parse_value, split_unquoted
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
+from depthlr.spec_text import Value, format_value, parse_value, split_spec
 
 PREFIXES: dict[str, str] = {"zoo": "", "timm": "timm/", "hf": "hf/", "python": ""}
 NAME = re.compile(r"[\w.-]+")
@@ -32,34 +32,25 @@ class ModelSpec:
     def with_arguments(self, **changes: Value) -> "ModelSpec":
         """The same model with some arguments set anew, as a sweep over `layers` needs."""
         changed = ModelSpec(self.family, self.name, {**self.arguments, **changes})
-        check_zoo(changed)
+        check_arguments(changed)
         return changed
 
 
 def parse_spec(text: str) -> ModelSpec:
     """Reads a model's text; what is wrong with it is said in one sentence."""
-    path, question, query = text.strip().partition("?")
+    path, texts = split_spec(text.strip(), example="layers=8")
     if not path:
         raise DepthlrError(
             "The model is empty: name one, such as cnn?layers=8, timm/resnet50 or package.module:callable."
         )
     family, name = _family_and_name(path)
-    if question and not query:
-        raise DepthlrError(f"The model {text!r} ends in '?': add arguments, such as layers=8, or leave the '?' away.")
-    arguments: dict[str, Value] = {}
-    for piece in split_unquoted(query, "&") if query else []:
-        key, equals, value = piece.partition("=")
-        if not equals or not key.isidentifier() or not value:
-            raise DepthlrError(f"The argument {piece!r} of {path} is not of the form key=value, such as layers=8.")
-        if key in arguments:
-            raise DepthlrError(f"The argument {key!r} of {path} is given twice: keep one.")
-        arguments[key] = parse_value(value)
+    arguments = {key: parse_value(value) for key, value in texts.items()}
     spec = ModelSpec(family, name, arguments)
-    check_zoo(spec)
+    check_arguments(spec)
     return spec
 
 
-def check_zoo(spec: ModelSpec) -> None:
+def check_arguments(spec: ModelSpec) -> None:
     """A zoo model must exist and take these arguments; other families are checked when they are built."""
     if spec.family != "zoo":
         return

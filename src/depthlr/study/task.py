@@ -9,13 +9,13 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from depthlr.data.batches import steps_per_epoch
 from depthlr.data.examples import Examples, split
-from depthlr.data.order import steps_per_epoch
 from depthlr.data.sources import load, parse_name
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
-from depthlr.models.example import Example
+from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
 from depthlr.study.description import Study
 from depthlr.trace.random_states import random_states_kept

@@ -10,8 +10,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.data.order import batch_order
 from depthlr.trace.record import readout_of
 from depthlr.training.augment import chances
 from depthlr.training.training import Training

@@ -10,8 +10,7 @@ import pytest
 from PIL import Image
 from tests.data.published import binary_rows, examples, publish
 
-from depthlr.data.cifar import load_cifar
-from depthlr.data.cifar_layout import CIFAR10
+from depthlr.data.cifar import CIFAR10, load_cifar
 from depthlr.data.sources import SOURCES, Source
 
 COUNT = 20

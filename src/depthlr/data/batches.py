@@ -1,4 +1,4 @@
-"""Random batches that can be learnt from: there must be something that they agree on."""
+"""Which examples each step sees: a function of the seed, so that every rate of a seed sees the same ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,35 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-KINDS = 10  # classes that occur: of a thousand, few would occur twice, and batches would share none
-SHARE = 0.5  # of an input's variance, or of its tokens, that its class decides
+from depthlr.errors import DepthlrError
+
+
+def steps_per_epoch(examples: int, batch: int) -> int:
+    """Whole batches in one pass; what is left over waits for the next shuffle."""
+    if not 1 <= batch <= examples:
+        raise DepthlrError(f"A batch of {batch} cannot be drawn from {examples} examples: choose from 1 to {examples}.")
+    return examples // batch
+
+
+def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
+    """Indices int64 (steps, batch), on the CPU: every epoch is a fresh shuffle without its incomplete last batch.
+
+    A longer order begins with the shorter one of the same seed.
+    """
+    if steps < 0:
+        raise DepthlrError(f"An order of {steps} steps cannot be made: choose 0 or more.")
+    per_epoch = steps_per_epoch(examples, batch)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.empty(steps, batch, dtype=torch.int64)
+    for start in range(0, steps, per_epoch):
+        shuffled = torch.randperm(examples, generator=generator)
+        here = order[start : start + per_epoch]
+        here.copy_(shuffled[: here.numel()].view_as(here))
+    return order
+
+
+MAX_CLASSES = 10  # classes that occur: of a thousand, few would occur twice, and batches would share none
+CLASS_SHARE = 0.5  # of an input's variance, or of its tokens, that its class decides
 Batch = tuple[Any, Tensor]
 
 
@@ -29,12 +56,12 @@ def random_batches(example: Any, readout: Sequence[int], size: int, count: int, 
         if _is_token(leaf) and leaf.dim() > 1 and tuple(leaf.shape[1:]) == tuple(readout[1:-1])
     ]
     top = max((int(leaves[place].max()) + 1 for place in tokens), default=1)
-    kinds = torch.randperm(readout[-1], generator=generator)[:KINDS]
+    kinds = torch.randperm(readout[-1], generator=generator)[:MAX_CLASSES]
     target_of_token = torch.randint(readout[-1], (top,), generator=generator)
 
     def batch() -> Batch:
         classes = kinds[torch.randint(len(kinds), (size,), generator=generator)]
-        made = [_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
+        made = [_draw_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
         inputs = _pytree.tree_unflatten(made, structure)
         if tokens:
             return inputs, target_of_token[made[tokens[0]].long()]
@@ -47,24 +74,24 @@ def _is_token(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) and not leaf.is_floating_point() and not bool((leaf == 1).all())
 
 
-def _like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator) -> Any:
+def _draw_like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator) -> Any:
     """Inputs of these classes, whose patterns are drawn by the seed."""
     if not isinstance(leaf, Tensor):
         return leaf
     shape = (len(classes), *leaf.shape[1:])
     if leaf.is_floating_point():
         noise = torch.randn(shape, generator=generator)
-        patterns = _patterns(classes, seed, lambda own: torch.randn(shape[1:], generator=own))
-        return (SHARE**0.5 * patterns + (1 - SHARE) ** 0.5 * noise).to(leaf.dtype)
+        patterns = _class_patterns(classes, seed, lambda own: torch.randn(shape[1:], generator=own))
+        return (CLASS_SHARE**0.5 * patterns + (1 - CLASS_SHARE) ** 0.5 * noise).to(leaf.dtype)
     if not _is_token(leaf):
         return torch.ones(shape, dtype=leaf.dtype)
     top = int(leaf.max()) + 1
     drawn = torch.randint(top, shape, generator=generator)
-    patterns = _patterns(classes, seed, lambda own: torch.randint(top, shape[1:], generator=own))
-    return torch.where(torch.rand(shape, generator=generator) < SHARE, patterns, drawn).to(leaf.dtype)
+    patterns = _class_patterns(classes, seed, lambda own: torch.randint(top, shape[1:], generator=own))
+    return torch.where(torch.rand(shape, generator=generator) < CLASS_SHARE, patterns, drawn).to(leaf.dtype)
 
 
-def _patterns(classes: Tensor, seed: int, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
+def _class_patterns(classes: Tensor, seed: int, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
     """Of each class the same one in every batch; only those that occur are drawn, for there may be many."""
     kinds, places = torch.unique(classes, return_inverse=True)
     drawn = [draw(torch.Generator().manual_seed(abs(hash((seed, int(kind)))))) for kind in kinds]

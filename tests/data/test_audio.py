@@ -5,16 +5,15 @@ import wave
 import numpy as np
 import pytest
 
-from depthlr.data.mel import FLOOR, HOP, WINDOW, log_mel, mel_filters
-from depthlr.data.wav import RATE, load_wav
+from depthlr.data.audio import FLOOR, HOP, SAMPLE_RATE, WINDOW, load_wav, log_mel, mel_filters
 from depthlr.errors import DepthlrError
 
 
 def sine(hertz: float, samples: int = 4000, amplitude: float = 1.0) -> np.ndarray:
-    return amplitude * np.sin(2 * np.pi * hertz * np.arange(samples) / RATE)
+    return amplitude * np.sin(2 * np.pi * hertz * np.arange(samples) / SAMPLE_RATE)
 
 
-def write(path, samples: np.ndarray, rate: int = RATE, channels: int = 1, width: int = 2) -> None:
+def write(path, samples: np.ndarray, rate: int = SAMPLE_RATE, channels: int = 1, width: int = 2) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with wave.open(str(path), "wb") as clip:
         clip.setnchannels(channels)
@@ -47,16 +46,16 @@ def test_folders_label_clips_too(folder, tmp_path):
 
 @pytest.mark.parametrize("hertz", [100, 500, 1000, 3000])
 def test_the_loudest_band_is_the_one_that_holds_the_sine(hertz):
-    filters = mel_filters(32, RATE)
+    filters = mel_filters(32, SAMPLE_RATE)
     loudest = log_mel(sine(hertz), filters, 20).argmax(0)
-    frequencies = np.fft.rfftfreq(WINDOW, 1 / RATE)
+    frequencies = np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE)
     for band in loudest:
         held = frequencies[filters[band] > 0]
-        assert held.min() - RATE / WINDOW <= hertz <= held.max() + RATE / WINDOW
+        assert held.min() - SAMPLE_RATE / WINDOW <= hertz <= held.max() + SAMPLE_RATE / WINDOW
 
 
 def test_a_full_scale_sine_in_the_middle_of_a_band_is_0_decibels():
-    hertz = 32 * RATE / WINDOW
+    hertz = 32 * SAMPLE_RATE / WINDOW
     filters = np.eye(WINDOW // 2 + 1)
     assert set(log_mel(sine(hertz), filters, 10)[32]) == {255}
 
@@ -68,7 +67,7 @@ def test_ten_times_quieter_is_20_decibels_less():
 
 
 def test_silence_is_byte_0_and_short_clips_end_in_it():
-    filters = mel_filters(32, RATE)
+    filters = mel_filters(32, SAMPLE_RATE)
     assert log_mel(np.zeros(4000), filters, 20).max() == 0
     short = log_mel(sine(500, WINDOW), filters, 20)
     assert short[:, 0].max() > 200
@@ -76,16 +75,16 @@ def test_silence_is_byte_0_and_short_clips_end_in_it():
 
 
 def test_what_comes_after_the_last_frame_does_not_matter():
-    filters = mel_filters(32, RATE)
+    filters = mel_filters(32, SAMPLE_RATE)
     long = np.concatenate([sine(500), np.ones(4000)])
     frames = (4000 - WINDOW) // HOP
     np.testing.assert_array_equal(log_mel(long, filters, frames), log_mel(sine(500), filters, frames))
 
 
 def test_filters_are_triangles_of_height_at_most_1_that_cover_the_spectrum():
-    filters = mel_filters(32, RATE)
+    filters = mel_filters(32, SAMPLE_RATE)
     assert 0 <= filters.min() <= filters.max() <= 1
-    inner = filters.sum(0)[np.fft.rfftfreq(WINDOW, 1 / RATE) > 100][:-3]
+    inner = filters.sum(0)[np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE) > 100][:-3]
     assert inner.min() > 0.3
 
 

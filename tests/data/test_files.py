@@ -1,7 +1,12 @@
-"""Archives: members come out as bytes, and a hostile or broken archive is refused with nothing written."""
+"""What was loaded once is recognised when it is loaded again."""
+
+from __future__ import annotations
 
 import gzip
 import io
+import json
+import os
+import stat
 import tarfile
 from contextlib import suppress
 
@@ -10,8 +15,99 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.published import tar_gz
 
-from depthlr.data.archive import read_members
+from depthlr.data.files import RECORD, check_published, check_recorded, file_digest, read_members, replace_file
 from depthlr.errors import DepthlrError
+
+
+def test_the_first_digest_is_kept_beside_the_data_and_a_change_is_refused(tmp_path, cache):
+    check_recorded(tmp_path, "a.bin", "11")
+    check_recorded(tmp_path, "b.bin", "22")
+    check_recorded(tmp_path, "a.bin", "11")
+    assert json.loads((tmp_path / RECORD).read_text()) == {"a.bin": "11", "b.bin": "22"}
+    with pytest.raises(DepthlrError, match=r"a\.bin has sha256 33, but had 11 .* delete .*depthlr-digests\.json"):
+        check_recorded(tmp_path, "a.bin", "33")
+    assert json.loads((tmp_path / RECORD).read_text()) == {"a.bin": "11", "b.bin": "22"}
+    assert [p.name for p in tmp_path.iterdir()] == [RECORD]
+    assert not any(cache.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_to_is_remembered_in_the_cache(tmp_path, cache):
+    folder = tmp_path / "file" / "below"  # below a file, so that not even root can write there
+    folder.parent.write_bytes(b"")
+    check_recorded(folder, "a.bin", "11")
+    check_recorded(folder, "a.bin", "11")
+    with pytest.raises(DepthlrError, match=f"but had 11 .* delete {cache}"):
+        check_recorded(folder, "a.bin", "22")
+    check_recorded(tmp_path / "file" / "other", "a.bin", "33")
+
+
+def test_where_nothing_can_be_written_the_way_out_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("DEPTHLR_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(DepthlrError, match="set DEPTHLR_CACHE to a folder you can write to"):
+        check_recorded(tmp_path / "file" / "below", "a.bin", "11")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"a.bin": 1}', b"\xff\xfe", b"[" * 100_000])
+def test_a_damaged_record_is_refused_and_kept(tmp_path, content):
+    (tmp_path / RECORD).write_bytes(content)
+    with pytest.raises(DepthlrError, match="no record of digests: delete it"):
+        check_recorded(tmp_path, "a.bin", "11")
+    assert (tmp_path / RECORD).read_bytes() == content
+
+
+def test_a_published_digest_is_the_only_right_one():
+    check_published("a.bin", "11", "11")
+    with pytest.raises(DepthlrError, match=r"a\.bin has md5 22, but its publisher's has 11: .* fetch it again"):
+        check_published("a.bin", "22", "11")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(DepthlrError, match="cannot be read"):
+        file_digest(tmp_path, "md5")
+
+
+def test_what_fails_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    with pytest.raises(TypeError), replace_file(path) as file:
+        file.write(b"half" + None)
+    assert path.read_bytes() == b"before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_its_target_is_written(tmp_path, there):
+    target, link = tmp_path / "below" / "target", tmp_path / "link"
+    target.parent.mkdir()
+    if there:
+        target.write_bytes(b"before")
+    link.symlink_to("below/target")
+    with replace_file(link) as file:
+        file.write(b"after")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"after"
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_pipe_is_written_and_stays_a_pipe(tmp_path, linked):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with replace_file(link if linked else pipe) as file:
+            file.write(b"through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(IsADirectoryError), replace_file(tmp_path):
+        pass
+
 
 FILES = {"set/a.bin": b"first" * 300, "set/b.bin": bytes(range(256)) * 9, "set/readme": b"hello"}
 

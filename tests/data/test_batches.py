@@ -1,4 +1,4 @@
-"""Batches to measure on: drawn at random, or of the digits; different ones must agree on something."""
+"""Which examples each step sees."""
 
 from __future__ import annotations
 
@@ -6,12 +6,76 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
-from depthlr.data import digits_batch
-from depthlr.data.batch import digits_batches
-from depthlr.data.random_batches import SHARE, random_batches
+from depthlr.data import batch_order, digits_batch, steps_per_epoch
+from depthlr.data.batches import CLASS_SHARE, random_batches
+from depthlr.data.digits import digits_batches
 from depthlr.errors import DepthlrError
+
+
+@st.composite
+def orders(draw):
+    examples = draw(st.integers(1, 60))
+    return examples, draw(st.integers(1, examples)), draw(st.integers(0, 40)), draw(st.integers(0, 2**31))
+
+
+@given(orders())
+@settings(max_examples=60)
+def test_no_epoch_repeats_an_example(order):
+    examples, batch, steps, seed = order
+    found = batch_order(examples, batch, steps, seed)
+    assert (found.shape, found.dtype, found.device.type) == ((steps, batch), torch.int64, "cpu")
+    per_epoch = steps_per_epoch(examples, batch)
+    for epoch in found.split(per_epoch):
+        assert len(epoch.unique()) == epoch.numel()
+        assert epoch.numel() == 0 or 0 <= int(epoch.min()) <= int(epoch.max()) < examples
+
+
+@given(orders(), st.integers(0, 40))
+@settings(max_examples=60)
+def test_a_longer_order_begins_with_the_shorter_one(order, more):
+    examples, batch, steps, seed = order
+    longer = batch_order(examples, batch, steps + more, seed)
+    assert torch.equal(longer[:steps], batch_order(examples, batch, steps, seed))
+
+
+def test_an_order_is_a_function_of_its_seed_alone():
+    torch.manual_seed(1)
+    first = batch_order(1000, 10, 150, seed=3)
+    torch.manual_seed(2)
+    assert torch.equal(first, batch_order(1000, 10, 150, seed=3))
+    assert not torch.equal(first, batch_order(1000, 10, 150, seed=4))
+
+
+def test_every_epoch_is_shuffled_afresh():
+    first, second = batch_order(100, 10, 20, seed=0).split(10)
+    assert not torch.equal(first, second)
+    assert torch.equal(first.flatten().sort()[0], second.flatten().sort()[0])
+
+
+def test_making_an_order_leaves_torchs_own_generator_alone():
+    before = torch.random.get_rng_state()
+    batch_order(50, 5, 30, seed=0)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("batch", [0, -1, 11])
+def test_an_impossible_batch_is_refused(batch):
+    with pytest.raises(DepthlrError, match="choose from 1 to 10"):
+        batch_order(10, batch, 5, seed=0)
+
+
+def test_negative_steps_are_refused():
+    with pytest.raises(DepthlrError, match="0 or more"):
+        batch_order(10, 2, -1, seed=0)
+
+
+def test_an_incomplete_last_batch_is_dropped():
+    assert steps_per_epoch(10, 4) == 2
+
 
 IMAGES = torch.zeros(2, 3, 8, 8)
 TOKENS = torch.arange(50).view(2, 25)
@@ -40,7 +104,7 @@ def test_images_are_standard_normal() -> None:
     x = inputs_of(random_batches(IMAGES, (2, classes), size, count, seed=0)).double()
     numbers = x[0].numel()
     # The classes' patterns are shared by their examples, so they set the standard errors.
-    error = math.sqrt(SHARE / (classes * numbers) + (1 - SHARE) / x.numel())
+    error = math.sqrt(CLASS_SHARE / (classes * numbers) + (1 - CLASS_SHARE) / x.numel())
     assert abs(float(x.mean())) < 4 * error
     assert abs(float(x.square().mean()) - 1) < 4 * math.sqrt(2) * error
     assert float((x**4).mean()) == pytest.approx(3, abs=0.2)  # a normal's
@@ -75,7 +139,7 @@ def test_images_of_a_class_are_alike_in_every_batch_and_those_of_two_classes_are
     assert (correlation - correlation.diag().diag()).abs().max() < 0.4  # 192 numbers: 4 standard errors are 0.29
     one, two = (x[y == 0][:2] for x, y in batches)
     shared = torch.corrcoef(torch.cat([one, two]).flatten(1))
-    assert shared[~torch.eye(4, dtype=torch.bool)] == pytest.approx(torch.full((12,), SHARE), abs=0.25)
+    assert shared[~torch.eye(4, dtype=torch.bool)] == pytest.approx(torch.full((12,), CLASS_SHARE), abs=0.25)
 
 
 def test_a_classifier_of_one_batch_reads_the_next() -> None:
@@ -110,7 +174,7 @@ def test_tokens_of_one_class_are_half_its_own_where_the_readout_scores_the_whole
     for kind in range(3):
         mine = x[y == kind]
         share = (mine == mine.mode(dim=0).values).float().mean()
-        assert float(share) == pytest.approx(SHARE + (1 - SHARE) / 50, abs=0.05)
+        assert float(share) == pytest.approx(CLASS_SHARE + (1 - CLASS_SHARE) / 50, abs=0.05)
 
 
 def test_an_example_of_several_tensors_keeps_its_form() -> None:

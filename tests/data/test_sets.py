@@ -4,16 +4,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader, TensorDataset
 
-from depthlr.data import DataSet, TextSet, digit_set
+from depthlr.data import DataSet, TextSet, load, load_digits
+from depthlr.data.sets import TensorSet, gather_batches
 from depthlr.errors import DepthlrError
-from depthlr.models.example import parse_input
+from depthlr.models.inputs import parse_input
 
 
 def images(count: int = 12, channels: int = 3, seed: int = 0) -> DataSet:
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randint(256, (count, channels, 4, 5), generator=generator, dtype=torch.uint8)
-    return DataSet.of("made", inputs, torch.arange(count) % 3, 3, "ours")
+    return DataSet.from_tensors("made", inputs, torch.arange(count) % 3, 3, "ours")
 
 
 def text(length: int = 40, context: int = 6, dtype: torch.dtype = torch.uint8) -> TextSet:
@@ -47,7 +49,7 @@ def test_a_batch_is_the_examples_one_by_one(indices):
         assert label == y == i % 3
 
 
-@pytest.mark.parametrize("data", [images(), text(), text(dtype=torch.int16), digit_set()], ids=lambda d: d.input)
+@pytest.mark.parametrize("data", [images(), text(), text(dtype=torch.int16), load_digits()], ids=lambda d: d.input)
 def test_a_batch_reads_no_value_back(data):
     """On the meta device there are no values, so what runs there never waits for one: a CUDA graph can hold it."""
     inputs, targets = data.to("meta").batch(torch.empty(5, dtype=torch.int64, device="meta"))
@@ -56,7 +58,7 @@ def test_a_batch_reads_no_value_back(data):
     assert (targets.shape, targets.dtype, targets.device.type) == (labels.shape, torch.int64, "meta")
 
 
-@pytest.mark.parametrize("data", [images(), text(), digit_set()], ids=lambda d: d.input)
+@pytest.mark.parametrize("data", [images(), text(), load_digits()], ids=lambda d: d.input)
 def test_a_model_can_be_built_for_the_input(data):
     wanted = parse_input(data.input).tensor()
     inputs, _ = data.batch(torch.arange(2))
@@ -70,7 +72,9 @@ def test_a_batch_is_not_the_data():
 
 
 def test_a_constant_channel_becomes_zero():
-    data = DataSet.of("flat", torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 1, "")
+    data = DataSet.from_tensors(
+        "flat", torch.full((4, 1, 2, 2), 7, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 1, ""
+    )
     assert data.batch(torch.arange(4))[0].abs().max() == 0
 
 
@@ -82,7 +86,7 @@ def test_the_digest_follows_every_byte_label_and_shape():
     relabelled[0] = 2
     reshaped = data.inputs.view(12, 3, 5, 4)
     variants = [(changed, data.targets), (data.inputs, relabelled), (reshaped, data.targets)]
-    digests = {DataSet.of("made", x, y, 3, "ours").digest for x, y in variants} | {data.digest}
+    digests = {DataSet.from_tensors("made", x, y, 3, "ours").digest for x, y in variants} | {data.digest}
     assert len(digests) == 4
     assert images().digest == data.digest
     assert data.to("cpu").digest == data.digest
@@ -104,12 +108,14 @@ def test_tensors_of_another_kind_are_refused(inputs, targets, message):
 
 def test_labels_beyond_the_classes_are_refused():
     with pytest.raises(DepthlrError, match="labels from 0 to 5, but 3 classes"):
-        DataSet.of("made", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 5]), 3, "")
+        DataSet.from_tensors("made", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 5]), 3, "")
 
 
 def test_no_examples_are_refused():
     with pytest.raises(DepthlrError, match="no examples"):
-        DataSet.of("made", torch.zeros(0, 1, 2, 2, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), 3, "")
+        DataSet.from_tensors(
+            "made", torch.zeros(0, 1, 2, 2, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), 3, ""
+        )
 
 
 @given(st.integers(2, 40), st.data())
@@ -129,3 +135,60 @@ def test_targets_of_a_text_are_its_ids_one_place_on(length, draw):
 def test_a_context_that_does_not_fit_is_refused(context):
     with pytest.raises(DepthlrError, match="from 1 to 39"):
         text(40, context)
+
+
+X, Y = torch.randn(10, 3, 4, 4), torch.arange(10) % 5
+
+
+def test_a_loader_is_gathered_in_its_order() -> None:
+    found = gather_batches("mine", DataLoader(TensorDataset(X, Y), batch_size=4))
+    assert torch.equal(found.inputs, X)
+    assert torch.equal(found.targets, Y)
+    assert (len(found), found.classes, found.input) == (10, 5, "3x4x4")
+    inputs, targets = found.batch(torch.tensor([7, 2]))
+    assert torch.equal(inputs, X[[7, 2]])
+    assert torch.equal(targets, Y[[7, 2]])
+
+
+def test_equal_examples_have_equal_digests_and_others_do_not() -> None:
+    assert TensorSet("a", X, Y).digest == TensorSet("b", X.clone(), Y).digest
+    assert TensorSet("a", X, Y).digest != TensorSet("a", X + 1, Y).digest
+
+
+def test_tokens_and_regression() -> None:
+    ids = torch.randint(0, 9, (6, 5))
+    ids[0, 0] = 8
+    assert TensorSet("tokens", ids, ids).input == "ids:5:9"
+    assert TensorSet("numbers", X, torch.randn(10, 2)).classes == 0
+
+
+@pytest.mark.parametrize("inputs", [torch.arange(10), torch.randn(10)])
+def test_examples_without_a_shape_are_refused_in_a_sentence(inputs) -> None:
+    with pytest.raises(DepthlrError, match=r"^mine has inputs of shape \(10,\): .* such as \(10, 1\)\.$"):
+        TensorSet("mine", inputs, Y).input  # noqa: B018
+
+
+def test_a_callable_names_a_data_set(tmp_path, monkeypatch) -> None:
+    (tmp_path / "their_data.py").write_text(
+        "import torch\n"
+        "def batches(count='2'):\n"
+        "    return [(torch.ones(3, 4), torch.zeros(3, dtype=torch.int64)) for _ in range(int(count))]\n"
+        "def nothing():\n    return []\n"
+        "def odd():\n    return [torch.ones(3)]\n"
+        "def ragged():\n    return [(torch.ones(2, 3), torch.ones(2)), (torch.ones(2, 4), torch.ones(2))]\n"
+        "def number():\n    return 3\n"
+        "def broken():\n    yield 1 / 0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert len(load("their_data:batches")) == 6
+    assert len(load("their_data:batches?count=5")) == 15
+    for name, message in {
+        "nothing": "no batches",
+        "odd": "pairs of tensors",
+        "ragged": "different shapes",
+        "number": "returned int",
+        "missing": "has no 'missing'",
+        "broken": r"^their_data:broken could not be loaded \(ZeroDivisionError: division by zero\)\.$",
+    }.items():
+        with pytest.raises(DepthlrError, match=message):
+            load(f"their_data:{name}")

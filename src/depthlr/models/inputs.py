@@ -12,7 +12,7 @@ from depthlr.errors import DepthlrError
 Example = tuple[Tensor, ...] | dict[str, Tensor]
 """Positional arguments, or keyword arguments, of a forward."""
 
-BATCH = 2  # enough for BatchNorm in train mode, and no more
+BATCH_SIZE = 2  # enough for BatchNorm in train mode, and no more
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Floats:
 
     def tensor(self, *, meta: bool = False) -> Tensor:  # (2, *shape), the same numbers each time
         if meta:
-            return torch.empty(BATCH, *self.shape, device="meta")
-        return torch.randn(BATCH, *self.shape, generator=torch.Generator().manual_seed(0))
+            return torch.empty(BATCH_SIZE, *self.shape, device="meta")
+        return torch.randn(BATCH_SIZE, *self.shape, generator=torch.Generator().manual_seed(0))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ids:
         return f"ids:{self.sequence}:{self.vocabulary}"
 
     def tensor(self, *, meta: bool = False) -> Tensor:  # int64 (2, sequence), the same ids each time
-        shape = (BATCH, self.sequence)
+        shape = (BATCH_SIZE, self.sequence)
         if meta:
             return torch.empty(shape, dtype=torch.int64, device="meta")
         return torch.randint(self.vocabulary, shape, generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,184 @@
+"""A labelled data set that lies wholly in memory as bytes, and becomes numbers of order one as it is batched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from depthlr.data.examples import Examples
+from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.python_name import called
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Images or spectrograms, and their labels. `mean` and `std`, one a channel, are in units of the stored bytes."""
+
+    name: str
+    inputs: Tensor = field(repr=False)  # uint8 (N, C, H, W)
+    targets: Tensor = field(repr=False)  # int64 (N,)
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    digest: str
+    attribution: str
+    # (2, C, 1, 1) on the device of the inputs: a tensor made of Python numbers inside `batch` would be a copy from the
+    # host, which a CUDA graph cannot capture.
+    _moments: Tensor = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.inputs.dtype != torch.uint8 or self.inputs.dim() != 4:
+            raise DepthlrError(
+                f"{self.name}: inputs are {self.inputs.dtype} {tuple(self.inputs.shape)}; give uint8 (N, C, H, W)."
+            )
+        if len(self.targets) != len(self.inputs) or self.targets.dtype != torch.int64 or self.targets.dim() != 1:
+            raise DepthlrError(f"{self.name}: give one int64 target for each of the {len(self.inputs)} inputs.")
+        if not len(self.mean) == len(self.std) == self.inputs.shape[1]:
+            raise DepthlrError(f"{self.name}: give one mean and one std for each of {self.inputs.shape[1]} channels.")
+        moments = torch.tensor([self.mean, self.std], dtype=torch.float32, device=self.inputs.device)
+        object.__setattr__(self, "_moments", moments[..., None, None])
+
+    @classmethod
+    def from_tensors(cls, name: str, inputs: Tensor, targets: Tensor, classes: int, attribution: str) -> Self:
+        """A data set normalised by its own mean and std, with its own digest."""
+        if not len(inputs):
+            raise DepthlrError(f"{name} holds no examples: name a folder that holds some.")
+        if not 0 <= int(targets.min()) <= int(targets.max()) < classes:
+            raise DepthlrError(
+                f"{name} has labels from {int(targets.min())} to {int(targets.max())}, but {classes} classes number "
+                f"0 to {classes - 1}: the files are damaged or of another data set; fetch them again."
+            )
+        mean, std = channel_moments(inputs)
+        return cls(name, inputs, targets, classes, mean, std, examples_digest(inputs, targets), attribution)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return tuple(self.inputs.shape[1:])
+
+    @property
+    def input(self) -> str:
+        return "x".join(map(str, self.input_shape))
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, inputs=self.inputs.to(device), targets=self.targets.to(device))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> float32 (B, C, H, W), int64 (B,)
+        mean, std = self._moments
+        inputs = self.inputs.index_select(0, indices).to(torch.float32).sub_(mean).div_(std)
+        return inputs, self.targets.index_select(0, indices)
+
+
+def channel_moments(inputs: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and std of each channel of uint8 (N, C, H, W), exact: both follow from how often each byte occurs."""
+    means, stds = [], []
+    values = torch.arange(256, dtype=torch.float64)
+    for channel in inputs.unbind(1):
+        share = torch.bincount(channel.reshape(-1), minlength=256).double() / channel.numel()
+        mean = (share * values).sum()
+        means.append(float(mean))
+        stds.append(float((share * (values - mean) ** 2).sum().sqrt()) or 1.0)  # a constant channel becomes 0, not nan
+    return tuple(means), tuple(stds)
+
+
+def examples_digest(inputs: Tensor, targets: Tensor) -> str:
+    """sha256 of shape, inputs and targets, whatever file or archive held them."""
+    digest = hashlib.sha256(repr((str(inputs.dtype), *inputs.shape)).encode())
+    for tensor in (inputs, targets):
+        digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSet:
+    """Examples as the user made them: inputs are passed to the model, and targets to the loss, unchanged."""
+
+    name: str
+    inputs: Tensor = field(repr=False)  # (N, ...)
+    targets: Tensor = field(repr=False)  # (N, ...)
+    attribution: str = "the user's own"
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets) or not len(self.inputs):
+            raise DepthlrError(
+                f"{self.name} has {len(self.inputs)} inputs and {len(self.targets)} targets: match them."
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def classes(self) -> int:
+        """Values an integer target can have; 0 for numbers to regress on."""
+        return 0 if self.targets.is_floating_point() else int(self.targets.max()) + 1
+
+    @property
+    def digest(self) -> str:
+        digest = hashlib.sha256()
+        for tensor in (self.inputs, self.targets):
+            digest.update(repr((str(tensor.dtype), *tensor.shape)).encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    @property
+    def input(self) -> str:
+        if self.inputs.dim() < 2:
+            raise DepthlrError(
+                f"{self.name} has inputs of shape {tuple(self.inputs.shape)}: give every example a shape of its own, "
+                f"such as {(len(self), 1)}."
+            )
+        if self.inputs.is_floating_point():
+            return "x".join(map(str, self.inputs.shape[1:]))
+        return f"ids:{self.inputs.shape[1]}:{int(self.inputs.max()) + 1}"
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, inputs=self.inputs.to(device), targets=self.targets.to(device))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        return self.inputs.index_select(0, indices), self.targets.index_select(0, indices)
+
+
+def gather_batches(name: str, batches: Iterable[Any]) -> TensorSet:
+    """All examples of an iterable of (inputs, target) batches, in its order."""
+    inputs, targets = [], []
+    for batch in batches:
+        pair = isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(part, Tensor) for part in batch)
+        if not pair:
+            raise DepthlrError(
+                f"{name} gave a batch of type {type(batch).__name__}: give pairs of tensors, (inputs, target)."
+            )
+        inputs.append(batch[0].detach().cpu())
+        targets.append(batch[1].detach().cpu())
+    if not inputs:
+        raise DepthlrError(f"{name} gave no batches: check what it iterates over.")
+    try:
+        return TensorSet(name, torch.cat(inputs), torch.cat(targets))
+    except RuntimeError as error:
+        raise DepthlrError(f"{name} gave batches of different shapes ({error}): pad or crop them alike.") from error
+
+
+def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
+    """The examples that `package.module:callable` returns: a DataLoader, an iterable of batches, or Examples."""
+    try:
+        return _call_and_gather(name, options)
+    except DepthlrError:
+        raise
+    except Exception as error:
+        raise DepthlrError(f"{name} could not be loaded ({kind_and_message(error)}).") from error
+
+
+def _call_and_gather(name: str, options: Mapping[str, Any]) -> Examples:
+    made = called(name, options)
+    if hasattr(made, "batch") and hasattr(made, "digest"):
+        examples: Examples = made
+        return examples
+    if isinstance(made, Tensor) or not isinstance(made, Iterable):
+        raise DepthlrError(f"{name} returned {type(made).__name__}: return a DataLoader or an iterable of batches.")
+    return gather_batches(name, made)

@@ -1,0 +1,209 @@
+"""Models of the transformers package, untrained, from a model type such as gpt2 and the arguments of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from depthlr.errors import DepthlrError, did_you_mean
+from depthlr.models.inputs import Example, Floats, Ids, InputShape
+from depthlr.python_name import called
+from depthlr.spec_text import Value
+
+_declared: list[torch.library.Library] = []  # operators vanish with their library, so it is kept
+
+
+def import_torchvision() -> None:
+    """Import it if it is there, with or without its compiled operators."""
+    if find_spec("torchvision") is None:
+        return
+    try:
+        import_module("torchvision")
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error) or _declared:
+            raise
+        library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+        _declared.append(library)
+        import_module("torchvision")
+
+
+def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Floats]:
+    """The model with random weights, and the image size timm records for it."""
+    timm = _import_timm()
+    if arguments.get("pretrained"):
+        raise DepthlrError("pretrained weights are not wanted here: depthlr looks at models as they are initialised.")
+    if not timm.is_model(name.partition(".")[0]):
+        near = did_you_mean(name, timm.list_models())
+        raise DepthlrError(f"timm has no model {name!r}{near}: see timm.list_models() for those it has.")
+    try:
+        model: nn.Module = timm.create_model(name, **arguments)
+    except TypeError as error:
+        raise DepthlrError(f"timm/{name} does not take these arguments: {error}.") from error
+    return model, Floats(_image_shape(model, arguments))
+
+
+def _image_shape(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
+    channels, height, width = model.pretrained_cfg["input_size"]
+    if isinstance(in_chans := arguments.get("in_chans"), int):
+        channels = in_chans
+    size = arguments.get("img_size")
+    if isinstance(size, int):
+        height = width = size
+    elif isinstance(size, tuple) and len(size) == 2:
+        height, width = size
+    return (channels, height, width)
+
+
+def _import_timm() -> Any:
+    try:
+        import_torchvision()
+        return import_module("timm")
+    except ModuleNotFoundError as error:
+        if error.name != "timm":
+            raise DepthlrError(f"timm needs the package {error.name}: run pip install {error.name}.") from error
+        raise DepthlrError("timm/ models need the timm package: run pip install 'depthlr[timm]'.") from error
+    except RuntimeError as error:  # a torchvision built for another torch: "operator torchvision::nms does not exist"
+        raise DepthlrError(
+            f"timm could not be imported ({error}): install the torchvision that matches your torch."
+        ) from error
+
+
+# Masked before causal: bert and its kin are listed under both, and are encoders unless told otherwise.
+HEAD_CLASSES = (
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModelForAudioClassification",
+    "AutoModelForSequenceClassification",
+    "AutoModel",
+)
+SEQUENCE_LENGTH = 16  # long enough to see every operation
+IMAGE_SIZE = 224  # of convolutional models, which take any size
+AUDIO_SAMPLES = 8000  # half a second of speech
+
+
+def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping[str, InputShape]]:
+    """The model with random weights and a head, and the inputs its forward wants, by name."""
+    transformers = _import_transformers()
+    config = _make_config(transformers, name, arguments)
+    heads: tuple[str, ...] = HEAD_CLASSES
+    if getattr(config, "is_encoder_decoder", False):
+        heads = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", *HEAD_CLASSES)
+    elif getattr(config, "is_decoder", False):
+        heads = ("AutoModelForCausalLM", *HEAD_CLASSES)
+    for head in heads:
+        auto = getattr(transformers, head)
+        if type(config) in auto._model_mapping:
+            model = _make_model(auto, config)
+            return model, _input_shapes(config, main_input_name(model))
+    raise DepthlrError(
+        f"transformers cannot build {name} by itself: write a callable that does, package.module:callable."
+    )
+
+
+def main_input_name(model: nn.Module) -> str:
+    name = getattr(model, "main_input_name", "input_ids")
+    return name if isinstance(name, str) else str(name[0])  # OneFormer has two
+
+
+def _make_model(auto: Any, config: Any) -> nn.Module:
+    try:
+        kinds = auto._model_mapping[type(config)]
+        if isinstance(kinds, tuple) and not config.architectures:  # with a teacher or without: by that name it chooses
+            config.architectures = [kinds[0].__name__]
+        model: nn.Module = auto.from_config(config)
+    except ModuleNotFoundError as error:  # raised for whatever goes wrong while the model's file is imported
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        hint = (
+            "install the torchvision that matches your torch, or none" if "torchvision" in str(root) else "install it"
+        )
+        raise DepthlrError(f"transformers could not load {config.model_type} ({root}): {hint}.") from error
+    return model
+
+
+def _make_config(transformers: Any, name: str, arguments: dict[str, Value]) -> Any:
+    if name not in transformers.CONFIG_MAPPING:
+        near = did_you_mean(name, transformers.CONFIG_MAPPING.keys())
+        raise DepthlrError(f"transformers has no model type {name!r}{near}: write one such as hf/gpt2 or hf/llama.")
+    config_class = transformers.CONFIG_MAPPING[name]
+    default = config_class()
+    for key in arguments:
+        # A config swallows any keyword, so that a misspelt n_layers would silently build the default depth.
+        if not hasattr(default, key):
+            near = did_you_mean(key, default.to_dict())
+            raise DepthlrError(
+                f"The config of {name} has no {key!r}{near}: see {config_class.__name__} for those it has."
+            )
+    try:
+        config = config_class(**{key: list(v) if isinstance(v, tuple) else v for key, v in arguments.items()})
+    except (TypeError, ValueError) as error:
+        raise DepthlrError(f"The config of {name} does not take these arguments: {error}") from error
+    if hasattr(config, "use_cache") and "use_cache" not in arguments:
+        config.use_cache = False  # the key-value cache serves generation, and only clutters a trace
+    if hasattr(config, "_experts_implementation") and "_experts_implementation" not in arguments:
+        config._experts_implementation = "batched_mm"  # the grouped kernel has no forward-mode derivative
+    return config
+
+
+def _input_shapes(config: Any, main: str) -> Mapping[str, InputShape]:
+    """What the model's main input is, and a decoder's beside it; nothing where its size is not known."""
+    text = config.get_text_config()
+    vocabulary = getattr(text, "vocab_size", None)
+    ids: dict[str, InputShape] = {}
+    if isinstance(vocabulary, int):
+        longest = getattr(text, "max_position_embeddings", None) or SEQUENCE_LENGTH
+        length = min(SEQUENCE_LENGTH, longest) if longest > 0 else SEQUENCE_LENGTH  # XLNet says -1: no limit
+        ids["input_ids"] = Ids(length, vocabulary)
+        if getattr(config, "is_encoder_decoder", False):
+            ids["decoder_input_ids"] = ids["input_ids"]
+    if main == "input_ids":
+        return ids
+    sizes = _signal_shape(main, config)
+    return {} if sizes is None else {name: s for name, s in ids.items() if name != "input_ids"} | {main: Floats(sizes)}
+
+
+def _signal_shape(main: str, config: Any) -> tuple[int, ...] | None:
+    """The sizes of images, of speech or of its spectrum."""
+    if main == "pixel_values":
+        vision = getattr(config, "vision_config", config)
+        size = getattr(vision, "image_size", None) or IMAGE_SIZE
+        height, width = (size, size) if isinstance(size, int) else size
+        return getattr(vision, "num_channels", 3), height, width
+    bins = getattr(config, "num_mel_bins", None)
+    if main == "input_values":
+        return (AUDIO_SAMPLES,) if bins is None else (config.max_length, bins)
+    if main == "input_features" and bins is not None:
+        return bins, 2 * config.max_source_positions  # the stem's stride is 2
+    return None
+
+
+def _import_transformers() -> Any:
+    try:
+        import_torchvision()
+        return import_module("transformers")
+    except ModuleNotFoundError as error:
+        raise DepthlrError("hf/ models need the transformers package: run pip install 'depthlr[hf]'.") from error
+
+
+def build_python(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Example | None]:
+    """What the callable returns: a model, or a model and its example input."""
+    made = called(name, arguments)
+    model, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if isinstance(example, Tensor):
+        example = (example,)
+    elif isinstance(example, list):
+        example = tuple(example)
+    if not isinstance(model, nn.Module) or not isinstance(example, tuple | dict | None):
+        raise DepthlrError(
+            f"{name} returned {type(made).__name__}: return a torch.nn.Module, or a module and its example input."
+        )
+    return model, example
