@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from depthlr.cli.report import report as verb
-from depthlr.data.digits import digit_set
+from depthlr.data.digits import load_digits
 from depthlr.errors import DepthlrError
 from depthlr.law.numbers import rate_text, signed
 from depthlr.law.power import LAW_EXPONENT
@@ -52,7 +52,7 @@ STUDY = Study(
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" ${x} {{y}} `z`"
 
 
-DIGITS = digit_set()
+DIGITS = load_digits()
 HERE = Environment("CPU, 2 cores", "2.13.0+cpu", "0.1.0", "3.11.7")
 THERE = Environment("NVIDIA H200", "2.11.0", "0.1.0", "3.12.3")
 

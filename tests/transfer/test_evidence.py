@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import depthlr
-from depthlr.data.random_batches import random_batches
+from depthlr.data.batches import random_batches
 from depthlr.law.evidence import EVIDENCE
 from depthlr.models.mlp import MLP
 

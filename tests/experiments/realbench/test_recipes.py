@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from depthlr.data.sets import TextSet
+from depthlr.data.text import TextSet
 from depthlr.models.build import build
 from depthlr.trace.depth import effective_depth
 from experiments.realbench.data import MASK, NO_TARGET, Masked
