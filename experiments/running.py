@@ -19,11 +19,11 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment, environment
-from depthlr.study.estimate import Estimate
+from depthlr.study.facts import Environment, environment
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results
 from depthlr.study.run import OpenRunner, Progress, Silent, sweep
+from depthlr.study.search import Estimate
 from depthlr.study.store import Store
 from depthlr.study.task import judged_steps, task_at
 from depthlr.training.cell import Cell

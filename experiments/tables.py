@@ -11,7 +11,7 @@ from typing import Any
 
 from depthlr.data.files import replace_file
 from depthlr.errors import DepthlrError
-from depthlr.study.table import cell_text
+from depthlr.study.results import cell_text
 
 Read = Callable[[str, Any], Any]
 """An entry's value from its name and its JSON, null where it is missing; raises a sentence where it cannot be one."""

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
-from depthlr.study.estimate import Estimate
-from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record
 from depthlr.study.results import Results, read_results
-from depthlr.study.run import sweep
-from depthlr.study.task import load_data, task_at
+from depthlr.study.run import SweepInterrupted, sweep
+from depthlr.study.search import Estimate
+from depthlr.study.task import depths_of, load_data, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.engine import open_engine
 from experiments.realbench.recipes import RealRecipe

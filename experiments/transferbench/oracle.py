@@ -16,8 +16,7 @@ import numpy as np
 
 from depthlr.errors import DepthlrError
 from depthlr.law.optimum import optimum
-from depthlr.study.description import difference
-from depthlr.study.toml import study_from_dict
+from depthlr.study.description import difference, study_from_dict
 from experiments.tables import read_table, read_text
 from experiments.transferbench.sweeping import CELLS
 from experiments.transferbench.task import Task

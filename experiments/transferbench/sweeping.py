@@ -12,11 +12,10 @@ from typing import Any
 
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
-from depthlr.study.description import Study, difference
+from depthlr.study.description import Study, difference, study_from_dict
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.study.store import open_store, read_store
-from depthlr.study.toml import study_from_dict
 from depthlr.trace.depth import Depth
 from depthlr.training.cell import Cell
 from experiments.running import Deadline, Facts, OutOfTime, provenance, read_facts, sweep_study, train_cells

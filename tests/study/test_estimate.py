@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from depthlr.study import estimate
-from depthlr.study.estimate import LIKELY, TRUST, cells_a_pair
+from depthlr.study.search import LIKELY, TRUST, cells_a_pair
 from depthlr.training.cell import Cell
 from experiments.speed.landscape import study
 

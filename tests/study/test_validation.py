@@ -142,3 +142,30 @@ def test_a_split_that_leaves_nothing_is_refused(count: int) -> None:
 def test_a_metric_without_held_out_data_is_refused() -> None:
     with pytest.raises(DepthlrError, match="say what to evaluate on"):
         parse_study(TEXT.replace("validation = 300", ""))
+
+
+def test_stored_metrics_can_be_switched(tmp_path) -> None:
+    results, _ = swept(tmp_path)
+    first = results.records[0]
+    losses = np.frombuffer(first.losses, "<f4").astype(float)
+    middle, last = first.evaluated()
+    expected = {
+        "validation": last.loss,
+        "validation@0.5": middle.loss,
+        "budget": losses.mean(),
+        "error": 1 - last.accuracy,
+    }
+    for metric, loss in expected.items():
+        view = results.by(metric)
+        assert view.metric == metric
+        assert view.rows()[0]["loss"] == pytest.approx(loss)
+        assert view.curves[0].losses[0] == pytest.approx(loss)
+        assert view.complete == results.complete
+    assert to_csv(results.by("validation")) == to_csv(results)
+
+
+@pytest.mark.parametrize("metric", ["last_epoch", "validation@0.3", "validation@x", "typo"])
+def test_a_metric_that_was_not_stored_is_a_sentence(metric: str, tmp_path) -> None:
+    results, _ = swept(tmp_path)
+    with pytest.raises(DepthlrError, match="was not stored"):
+        results.by(metric)

@@ -9,9 +9,8 @@ from typing import Any
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.study.description import Study
-from depthlr.study.environment import Environment
-from depthlr.study.toml import study_from_dict
+from depthlr.study.description import Study, study_from_dict
+from depthlr.study.facts import Environment
 from experiments.running import PROVENANCE, SAMPLED
 from experiments.tables import Shape, an_object, damaged, or_else, read_text, shaped, truth
 

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 from depthlr.data.examples import Examples
-from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
 from depthlr.study.results import Results, read_results
 from depthlr.study.run import Progress, Silent
 from depthlr.study.store import open_store, read_store
-from depthlr.study.task import budget
+from depthlr.study.task import budget, depths_of
 from depthlr.training.cell import Cell, Outcome
 from depthlr.training.device import chosen_device
 from experiments.paper.running.carried import COLUMNS as CARRIED

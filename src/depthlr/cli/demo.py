@@ -25,11 +25,10 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.power import transfer
 from depthlr.models.build import build
-from depthlr.study.depths import depths_of
-from depthlr.study.description import Models, Search, Study
+from depthlr.study.description import MOST_SEEDS, Models, Search, Study
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
-from depthlr.study.toml import MOST_SEEDS
+from depthlr.study.task import depths_of
 from depthlr.trace.depth import effective_depth
 from depthlr.training.training import Training
 from depthlr.transfer.measured_change import measured_change

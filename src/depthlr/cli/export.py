@@ -13,8 +13,7 @@ import typer
 from depthlr.cli.output import print_note
 from depthlr.cli.write_file import check_not_the_study, write_file
 from depthlr.errors import DepthlrError
-from depthlr.study.results import Results, read_results
-from depthlr.study.table import to_csv, to_json
+from depthlr.study.results import Results, read_results, to_csv, to_json
 
 
 class Format(StrEnum):

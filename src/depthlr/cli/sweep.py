@@ -30,15 +30,12 @@ from depthlr.present.findings import slope_of
 from depthlr.present.server import serving
 from depthlr.present.terminal import text_landscape
 from depthlr.present.tuned import tuned_text
-from depthlr.study.depths import depths_of
-from depthlr.study.description import Study
-from depthlr.study.interrupted import SweepInterrupted
+from depthlr.study.description import Study, read_study, study_from_dict
 from depthlr.study.results import Results
-from depthlr.study.run import OpenRunner
+from depthlr.study.run import OpenRunner, SweepInterrupted
 from depthlr.study.run import sweep as run_sweep
 from depthlr.study.store import read_store
-from depthlr.study.task import load_data, task_at
-from depthlr.study.toml import read_study, study_from_dict
+from depthlr.study.task import depths_of, load_data, task_at
 from depthlr.training.engine import open_engine
 from depthlr.training.serial import try_step
 from depthlr.training.workers import Limits

@@ -15,9 +15,9 @@ from rich.table import Table
 from depthlr.cli.plain_console import PlainConsole
 from depthlr.present.tuned import tuned_text
 from depthlr.study.description import Study
-from depthlr.study.estimate import Estimate
 from depthlr.study.record import Record
 from depthlr.study.results import Results
+from depthlr.study.search import Estimate
 from depthlr.training.cell import Cell
 
 

@@ -10,9 +10,9 @@ from depthlr.law.fit import Fit
 from depthlr.present.rates import RateRow, rate_rows
 from depthlr.present.verdict import verdict
 from depthlr.study.curves import Curve
-from depthlr.study.estimate import estimate
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Over, Results
+from depthlr.study.search import estimate
 
 MOST_NOTES = 30  # however many seeds have something to mind
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from depthlr.present.findings import Findings
-from depthlr.study.toml import to_toml
+from depthlr.study.description import to_toml
 
 
 def run_facts(found: Findings) -> list[tuple[str, str]]:

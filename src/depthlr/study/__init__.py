@@ -1,20 +1,25 @@
 """Layer 3: a sweep over rates that is described, searched, stored and resumed."""
 
 from depthlr.study.curves import Curve
-from depthlr.study.depths import depths_of
-from depthlr.study.description import Data, Models, Search, Study, difference
-from depthlr.study.environment import Environment, environment
-from depthlr.study.estimate import Estimate, estimate
+from depthlr.study.description import (
+    Data,
+    Models,
+    Search,
+    Study,
+    difference,
+    parse_study,
+    read_study,
+    study_from_dict,
+    to_toml,
+)
+from depthlr.study.facts import Environment, environment
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
-from depthlr.study.interrupted import SweepInterrupted
 from depthlr.study.record import Record
-from depthlr.study.results import Results, read_results
-from depthlr.study.run import OpenRunner, Progress, Silent, sweep
-from depthlr.study.search import wanted
+from depthlr.study.results import Results, read_results, to_csv, to_json
+from depthlr.study.run import OpenRunner, Progress, Silent, SweepInterrupted, sweep
+from depthlr.study.search import Estimate, estimate, wanted
 from depthlr.study.store import Store, open_store, read_store
-from depthlr.study.table import to_csv, to_json
-from depthlr.study.task import judged_steps, task_at
-from depthlr.study.toml import parse_study, read_study, study_from_dict, to_toml
+from depthlr.study.task import depths_of, judged_steps, task_at
 from depthlr.training.training import Training
 
 __all__ = [

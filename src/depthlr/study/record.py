@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from depthlr.errors import DepthlrError
 from depthlr.training.cell import Cell, Evaluation, Outcome
 
 COLUMNS = (
@@ -85,6 +87,38 @@ def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "bud
     evaluations = np.array(rows, dtype="<f8").tobytes()
     failure = _one_line(outcome.failure or "")
     return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations, failure)
+
+
+def stored_metric(record: Record, metric: str, epochs: int | None) -> float:
+    """A finished cell's loss by a metric that was stored with it.
+
+    Args:
+        record: the cell.
+        metric: as `Results.by` takes it.
+        epochs: how many epochs a run has, if its length was given so; `last_epoch` needs to know.
+    """
+    losses = np.frombuffer(record.losses, "<f4").astype(np.float64)
+    if metric == "budget" and len(losses):
+        return math.fsum(losses) / len(losses)
+    if metric == "last_epoch" and len(losses) and epochs is not None:
+        last = losses[-(len(losses) // epochs) :]
+        return math.fsum(last) / len(last)
+    evaluations = {one.steps: one for one in record.evaluated()}
+    if metric == "error" and evaluations and (accuracy := evaluations[max(evaluations)].accuracy) is not None:
+        return 1 - accuracy
+    name, _, share = metric.partition("@")
+    if name == "validation" and evaluations and _is_share(share):
+        steps = max(1, round(float(share or 1) * max(evaluations)))
+        if steps in evaluations:
+            return evaluations[steps].loss
+    raise DepthlrError(
+        f"the metric {metric} was not stored with these cells: choose budget, or what training.metric, "
+        "training.evaluate_at and data.validation of the study stored."
+    )
+
+
+def _is_share(text: str) -> bool:
+    return not text or re.fullmatch(r"0?\.\d{1,9}", text) is not None
 
 
 def read_record(row: Sequence[Any]) -> Record | None:

@@ -1,10 +1,11 @@
-"""What a sweep found: curves, their optima with a flag where the range cut them off, and the line through them."""
+"""What a sweep found: curves, optima, the line through them, notes, and the table of its cells."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +17,8 @@ from depthlr.law.html import html_table
 from depthlr.law.optimum import Optimum, optimum
 from depthlr.study.curves import Curve, doubts, guessing
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment
-from depthlr.study.record import Record
+from depthlr.study.facts import Environment
+from depthlr.study.record import Record, stored_metric
 from depthlr.study.search import wanted
 from depthlr.study.store import Content, read_store
 from depthlr.training.cell import Cell
@@ -38,6 +39,30 @@ class Results:
     environments: tuple[Environment, ...] = ()  # that ran it, in the order in which they came, if recorded
     damaged: tuple[Cell, ...] = ()  # whose records cannot be trusted, and are not among `records`
     described: bool = True  # by the study's data and training; False where a runner of the user's own trained the cells
+    chosen_metric: str | None = None  # what losses are shown by, where it is not the study's own metric
+
+    @property
+    def metric(self) -> str:
+        """What `curves`, `rows` and fits are judged by."""
+        return self.chosen_metric or self.study.training.metric
+
+    def by(self, metric: str) -> Results:
+        """The same cells, judged by another metric that was stored with them.
+
+        Args:
+            metric: `budget`, `last_epoch`, `validation`, `validation@0.5` after half of the steps, or `error`, which is
+                1 - accuracy at the end. The cells that were run are those that the study's own metric asked for.
+        """
+        found = replace(self, chosen_metric=None if metric == self.study.training.metric else metric)
+        for record in found.records:
+            found.loss_of(record)  # says now what is not stored
+        return found
+
+    def loss_of(self, record: Record) -> float:
+        """What a cell is judged by; infinite if it diverged."""
+        if self.chosen_metric is None or record.diverged:
+            return record.loss
+        return stored_metric(record, self.chosen_metric, self.study.training.epochs)
 
     @cached_property
     def missing(self) -> tuple[Cell, ...]:
@@ -72,7 +97,7 @@ class Results:
         """By size, why its best rate says little; sizes that are still being searched are not judged."""
         undecided = min((cell.size for cell in self.missing), default=math.inf)
         chance = guessing(self.study) if self.described else None
-        judged_by = "validation loss" if self.described and self.study.training.metric == "validation" else "loss"
+        judged_by = "validation loss" if self.described and self.metric.startswith("validation") else "loss"
         return {size: why for size, why in doubts(self.curves, chance, judged_by).items() if size < undecided}
 
     @property
@@ -129,7 +154,7 @@ class Results:
         for record in self.records:
             cell = record.cell
             depth = None if self.depths is None else self.depths.get(cell.size)
-            values: tuple[Any, ...] = (cell.size, depth, cell.seed, cell.rate, record.loss, record.diverged)
+            values: tuple[Any, ...] = (cell.size, depth, cell.seed, cell.rate, self.loss_of(record), record.diverged)
             row = dict(zip(COLUMNS, values, strict=True))
             if times:
                 row |= dict(zip(TIMES, (record.seconds, record.finished), strict=True))
@@ -145,7 +170,7 @@ class Results:
 
     def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
         rates = tuple(record.cell.rate for record in records)
-        losses = tuple(record.loss for record in records)
+        losses = tuple(map(self.loss_of, records))
         bounds = (self.study.search.low, self.study.search.high)
         return Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds))
 
@@ -183,3 +208,39 @@ def _fault(curve: Curve) -> str | None:
         cut = f"the optimum is the highest rate allowed, {best.rate:g}, and is not fitted"
         return f"{cut}; raise search.high in a new study"
     return None
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet would compute
+
+
+def to_csv(results: Results, *, times: bool = False) -> str:
+    """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
+    columns = COLUMNS + TIMES if times else COLUMNS
+    lines = [",".join(_field(row[column]) for column in columns) for row in results.rows(times=times)]
+    return "\n".join([",".join(columns), *lines]) + "\n"
+
+
+def to_json(results: Results, *, times: bool = False) -> str:
+    """A list of objects; JSON has no infinity, so the loss of a diverged cell is null."""
+    table = [
+        {key: None if isinstance(v, float) and math.isinf(v) else v for key, v in row.items()}
+        for row in results.rows(times=times)
+    ]
+    return json.dumps(table, indent=1, allow_nan=False) + "\n"
+
+
+def cell_text(value: Any) -> str:
+    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _field(value: Any) -> str:
+    """Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula."""
+    if not isinstance(value, str):
+        return cell_text(value)
+    text = f"'{value}" if value.startswith(FORMULA) else value
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text

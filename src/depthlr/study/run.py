@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,16 +11,25 @@ from typing import Protocol
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError, exits_told
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment
-from depthlr.study.environment import environment as this_environment
-from depthlr.study.estimate import Estimate, estimate
-from depthlr.study.interrupted import SweepInterrupted
+from depthlr.study.facts import Environment
+from depthlr.study.facts import environment as this_environment
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results, results_of
-from depthlr.study.search import wanted
+from depthlr.study.search import Estimate, estimate, wanted
 from depthlr.study.store import Store, open_store
 from depthlr.study.task import data_digest, judged_steps
 from depthlr.training.cell import Cell, Runner
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Raised in place of KeyboardInterrupt; `command` resumes the sweep where it stopped."""
+
+    def __init__(self, path: Path, cells: int) -> None:
+        self.path = path
+        self.cells = cells
+        self.command = f"depthlr sweep {shlex.quote(str(path))}"
+        super().__init__(f"stopped with {cells} cells kept in {path}; go on with: {self.command}")
+
 
 OpenRunner = Callable[[int], Runner]
 """A runner for the models of one size."""

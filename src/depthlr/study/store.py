@@ -25,8 +25,7 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, difference
-from depthlr.study.environment import Environment
-from depthlr.study.facts import Facts, read_facts
+from depthlr.study.facts import Environment, Facts, read_facts
 from depthlr.study.lock import Lock
 from depthlr.study.record import COLUMNS, Record, read_record
 from depthlr.training.cell import Cell

@@ -1,4 +1,4 @@
-"""From a study to what a runner trains: the model of one size, its initialisation, the data and the budget."""
+"""From a study to what a runner trains: the data, the model of one size, its initialization, the budget, its depth."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from depthlr.models.build import build
 from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
 from depthlr.study.description import Study
+from depthlr.trace.depth import effective_depth
 from depthlr.trace.random_states import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import LOSS, Training
@@ -113,3 +114,10 @@ def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterIn
 def _branch_scale(study: Study) -> BranchScale:
     scales: dict[str, BranchScale] = {"auto": "auto", "last": "last", "each": "each", "none": "none"}
     return scales[study.training.branch_scale]
+
+
+def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
+    """Total depth by size; `input` is the shape of one example, as a data set names it."""
+    return {
+        size: effective_depth(*build(study.model.at(size), input=input, meta=True)).total for size in study.model.sizes
+    }

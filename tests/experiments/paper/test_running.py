@@ -13,7 +13,7 @@ import pytest
 from depthlr.errors import DepthlrError
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.power import transfer
-from depthlr.study.environment import Environment
+from depthlr.study.facts import Environment
 from depthlr.study.results import read_results
 from depthlr.study.run import Silent
 from depthlr.study.store import open_store, read_store
