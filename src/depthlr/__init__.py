@@ -15,6 +15,7 @@ __all__ = [
     "EnergyOverSeeds",
     "Fit",
     "PersistentEnergy",
+    "Recipe",
     "SuggestedRate",
     "TransferCheck",
     "check_transfer",
@@ -24,6 +25,7 @@ __all__ = [
     "init_",
     "param_groups",
     "persistent_energy",
+    "rules",
     "suggest_rate",
     "transfer_rate",
     "update_energy",
@@ -44,10 +46,12 @@ if TYPE_CHECKING:
     from depthlr.law import CarriedRate, Fit, fit_power_law
     from depthlr.trace import Depth, effective_depth
     from depthlr.transfer import (
+        Recipe,
         SuggestedRate,
         TransferCheck,
         check_transfer,
         param_groups,
+        rules,
         suggest_rate,
         transfer_rate,
     )
@@ -67,10 +71,12 @@ else:
         "law": ("CarriedRate", "Fit", "fit_power_law"),
         "trace": ("Depth", "effective_depth"),
         "transfer": (
+            "Recipe",
             "SuggestedRate",
             "TransferCheck",
             "check_transfer",
             "param_groups",
+            "rules",
             "suggest_rate",
             "transfer_rate",
         ),

@@ -22,7 +22,7 @@ from depthlr.cli.app import VERBS, app
 from depthlr.energy import OPTIMIZERS, persistent
 from depthlr.law import OPTIMIZER_FAMILIES
 from depthlr.study import Data, Search, Training, sweep
-from depthlr.transfer import carry
+from depthlr.transfer import rules
 from experiments.paper.app import app as paper
 from experiments.speed.landscape import LandscapeRunner, landscape, study
 
@@ -71,7 +71,7 @@ def test_the_line_of_a_verb_in_the_help_is_its_own(verb):
 
 def test_what_the_verbs_know_without_torch_is_what_the_layers_below_say():
     assert options.SEEDS == persistent.SEEDS
-    assert tuple(carry.MEASURING) == transfer.MEASURING
+    assert tuple(rules.MEASURING) == transfer.MEASURING
     assert list(OPTIMIZER_FAMILIES) == list(OPTIMIZERS)
 
 

@@ -22,9 +22,9 @@ from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
 from depthlr.models.build import build
 from depthlr.models.convolution import ResNet
-from depthlr.transfer.carry import NOT_COMPARED, SEEDS
 from depthlr.transfer.measured_change import MeasuredChange, measured_change
 from depthlr.transfer.missed import measured_within
+from depthlr.transfer.rules import NOT_COMPARED, SEEDS
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 64, 5, seed=0)
 X, Y = BATCHES[0]

@@ -22,8 +22,8 @@ from depthlr.study.store import open_store
 from depthlr.trace.depth import Depth, effective_depth
 from depthlr.training.cell import Cell
 from depthlr.training.device import chosen_device
-from depthlr.transfer.carry import transfer_rate
 from depthlr.transfer.measured_change import measured_change
+from depthlr.transfer.rules import transfer_rate
 from experiments.paper.columns import read_rows
 from experiments.paper.place import Place
 from experiments.paper.running.initial_energy import initial_energies, initial_measured_rate

@@ -86,7 +86,7 @@ def _by_rule(rule: str, rate: float, source: str, target: str, optimizer: str, i
         return carried_over_depth(rate, a, b, rule, OPTIMIZER_FAMILIES[optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
-    from depthlr.transfer.carry import transfer_rate
+    from depthlr.transfer.rules import transfer_rate
 
     here, there = (
         effective_depth(*build(text, input=input, meta=True)) if depth is None else depth
@@ -113,7 +113,7 @@ def _measured(
 ) -> CarriedRate:
     from depthlr.cli.measure import measured_task
     from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
-    from depthlr.transfer.carry import transfer_rate
+    from depthlr.transfer.rules import transfer_rate
 
     for text in models:
         if text.replace(".", "", 1).isdigit():

@@ -27,7 +27,7 @@ from depthlr.present.style import (
     set_title,
 )
 from depthlr.present.verdict import verdict
-from depthlr.transfer.carry import Energies
+from depthlr.transfer.rules import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from depthlr.present.style import (
     log_axis,
     plain,
 )
-from depthlr.transfer.carry import Energies
+from depthlr.transfer.rules import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

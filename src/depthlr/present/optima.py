@@ -12,7 +12,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import geometric
 from depthlr.law.rules import carry
 from depthlr.study.results import Over, Results
-from depthlr.transfer.carry import Energies, family_of
+from depthlr.transfer.rules import Energies, family_of
 
 Predict = Callable[[float, float], float]  # the rate at a target depth, from the tuned one at a source depth
 Errors = dict[str, dict[tuple[float, float], float]]  # log10(predicted / tuned) by rule, source and target

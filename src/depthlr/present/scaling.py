@@ -31,7 +31,7 @@ from depthlr.present.style import (
     set_title,
 )
 from depthlr.study.results import Over, Results
-from depthlr.transfer.carry import Energies
+from depthlr.transfer.rules import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,21 +1,24 @@
 """Layer 3: carrying a rate by any rule, suggesting one, checking that it carries, and giving it to an optimizer."""
 
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.transfer.carry import transfer_rate
+from depthlr.transfer import rules
 from depthlr.transfer.check import TransferCheck, check_transfer
 from depthlr.transfer.findings import Verdict
 from depthlr.transfer.param_groups import param_groups
+from depthlr.transfer.rules import Recipe, transfer_rate
 from depthlr.transfer.size_check import SizeCheck
 from depthlr.transfer.suggest import SuggestedRate, suggest_rate
 
 __all__ = [
     "CarriedRate",
+    "Recipe",
     "SizeCheck",
     "SuggestedRate",
     "TransferCheck",
     "Verdict",
     "check_transfer",
     "param_groups",
+    "rules",
     "suggest_rate",
     "transfer_rate",
 ]

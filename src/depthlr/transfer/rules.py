@@ -1,11 +1,11 @@
-"""Carrying a rate from the model that was tuned to one of another depth."""
+"""Rules that carry a rate from the recipe that was tuned to another one: each an object with one method."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 from torch.optim import SGD
@@ -27,6 +27,7 @@ from depthlr.law.carried_rate import AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, Carr
 from depthlr.law.domain import MOST_SEED, positive, whole
 from depthlr.law.domain import carried as finite_rate
 from depthlr.law.evidence import ADAPTIVE
+from depthlr.law.fit import Fit
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
@@ -60,13 +61,180 @@ Energies = Energy | EnergyOverSeeds
 Place = int | float | Depth | nn.Module | Build | Energies
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides a run apart from its rate.
+
+    Args:
+        build: a function that builds the model, as it is initialized; or a model, a depth, or energies measured before.
+        batches: what one optimizer step sees each, as `update_energy` takes them.
+        loss_fn: of output and target; None takes the model's own loss.
+        optimizer: a name, or a factory that takes the model.
+        schedule: how the rate moves during the run.
+        steps: how many steps the run has.
+        example: an input on which depth is counted; the first of `batches` unless given.
+        units: modules that count as one unit each, as in `effective_depth`.
+    """
+
+    build: Place
+    batches: Any = None
+    loss_fn: LossFn | None = None
+    optimizer: Any = "sgd"
+    schedule: str = "constant"
+    steps: int | None = None
+    example: Any = None
+    units: Units = None
+
+    def replace(self, **changes: Any) -> Recipe:
+        """The same recipe with some entries changed."""
+        return replace(self, **changes)
+
+
+class CarryRule(Protocol):
+    """How a rate is carried. A new rule is a class with this method, and a row in `RULES` if it is to have a name."""
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        """The rate for the target, from the rate tuned on the source."""
+
+
+@dataclass(frozen=True)
+class ByDepth:
+    """A power of effective depth: the paper's law, or a peer's rule by its name in `depthlr.law.RULES`.
+
+    Args:
+        name: which rule.
+        family: whether the optimizer's steps grow with the gradient, where that cannot be told from the optimizer.
+        seed: of the batches on which depth is counted.
+    """
+
+    name: str
+    family: Family | None = None
+    seed: int = 0
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        chosen = rule_named(self.name)
+        places, optimizer = (source.build, target.build), source.optimizer
+        (here, first), (there, second) = _both_seen(source, target, self.seed)
+        alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
+        kind: Family = "sgd" if alike else self.family or family_of(optimizer, places)
+        if chosen.counts_paths:
+            new = self._by_paths(rate, here, there, kind)
+        else:
+            over_updates = chosen.over_updates and bool(here.residual and there.residual)
+            depths = [depth.residual if over_updates else depth.total for depth in (here, there)]
+            new = carry(chosen, rate, depths[0], depths[1], kind)
+        adaptive = self.name == "law" and _is_adaptive(optimizer, self.family, places)
+        return carried_by(
+            chosen,
+            rate,
+            new,
+            here.total,
+            there.total,
+            outside=_notes(here, there),
+            facts={*here.norms, *there.norms, *([ADAPTIVE] if adaptive else [])},
+            initialization=next((init for init in (OTHER_INIT, AS_INIT) if init in (first, second)), UNSEEN),
+        )
+
+    def _by_paths(self, rate: float, here: Depth, there: Depth, kind: Family) -> float:
+        if kind != "sgd":
+            raise DepthlrError(
+                f"The rule {self.name!r} is about SGD: its authors prescribe nothing for other optimizers."
+            )
+        if not (here.units and there.units):
+            raise DepthlrError(f"The rule {self.name!r} counts paths and needs models, not depths: pass both models.")
+        counts = [(depth.plain, depth.residual) for depth in (here, there)]
+        return pathsum_transfer(rate, source=counts[0], target=counts[1])
+
+
+def Law(family: Family | None = None) -> ByDepth:
+    """The paper's rule: rate ~ depth^(-3/2)."""
+    return ByDepth("law", family)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The ratio of persistent energies at initialization, drawn to the law as far as initializations scatter.
+
+    Args:
+        seeds: how many initializations are drawn, where functions build the models.
+        seed: the first of them.
+    """
+
+    seeds: int = SEEDS
+    seed: int = 0
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        places = [_place(one.build, "measured") for one in (source, target)]
+        _check_measuring("measured", source)
+        drawn = any(not isinstance(place, nn.Module) for place in places)
+        count = whole(self.seeds, "The number of seeds", least=1) if drawn else 1
+        seeds = range(self.seed, self.seed + count)
+        batches = shares(source.batches, len(seeds), None, self.seed)
+        return _measured(rate, places, batches, source.loss_fn, source.optimizer, seeds, source.units)
+
+
+@dataclass(frozen=True)
+class AmMup:
+    """The ratio of mean update energies of the first step (AM-muP).
+
+    Args:
+        aggregate: which mean over the units: arithmetic, geometric or harmonic.
+        seed: of what models and batches draw.
+    """
+
+    aggregate: str = "arithmetic"
+    seed: int = 0
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        places = [_place(one.build, "am-mup") for one in (source, target)]
+        if any(not isinstance(place, Energies) for place in places):
+            _check_measuring("am-mup", source)
+        return _am_mup(rate, places, source, self.aggregate, self.seed)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The exponent of the user's own sweep over effective depth, with its interval.
+
+    Args:
+        fit: the line through tuned rates, as `Results.fit(over="depth")` gives it.
+    """
+
+    fit: Fit
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        here, there = (depth.total for depth, _ in _both_seen(source, target, 0))
+        factor = (there / here) ** self.fit.slope
+        assumes = f"Tuned rates go on along the fitted line: rate ~ depth^({self.fit.slope:.2f})."
+        carried = CarriedRate(
+            finite_rate(rate * factor, f"depth {here:g}", f"depth {there:g}"), "fitted", here, there, factor, assumes
+        )
+        if not self.fit.bounded:
+            return carried
+        ends = sorted(rate * (there / here) ** slope for slope in self.fit.interval)
+        return replace(carried, low=ends[0], high=ends[1], coverage=self.fit.level)
+
+
+def rule_of(
+    name: str, *, family: Family | None = None, aggregate: str = "arithmetic", seed: int = 0, seeds: int = SEEDS
+) -> CarryRule:
+    """The rule of that name, with those of the options that it takes."""
+    if name == "measured":
+        return Measured(seeds, seed)
+    if name == "am-mup":
+        return AmMup(aggregate, seed)
+    if name in RULES:
+        return ByDepth(name, family, seed)
+    raise DepthlrError(f"There is no rule {name!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
+
+
 def transfer_rate(
     rate: float,
-    source: Place,
-    target: Place,
+    source: Place | Recipe,
+    target: Place | Recipe,
     example: Any = None,
     *,
-    rule: str | None = None,
+    rule: str | CarryRule | None = None,
     batches: Any = None,
     loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
@@ -76,65 +244,38 @@ def transfer_rate(
     seeds: int = SEEDS,
     units: Units = None,
 ) -> CarriedRate:
-    """The rate for `target`, from the rate tuned on `source`: two depths, two models, or one of each.
+    """The rate for `target`, from the rate tuned on `source`: two depths, two models, or two recipes.
 
-    With `batches`, `loss_fn` and an `optimizer` (as in `update_energy`, but not bound to one model) the models are
-    measured (`rule="measured"`). Pass functions that build them, and the mean over `seeds` initialisations counts, not
-    one draw: as far as these scatter, the law is leant on, and a note says so where that is much. Else the law carries
-    the rate, and models, or what functions build, are counted on the `example` or the first of `batches` (`units`: as
-    in `effective_depth`).
-    `rule="am-mup"` compares mean update energies (`aggregate`: of which mean), also energies that were measured before;
-    the other rules are in `depthlr.law.RULES`. Initialise both models by `init_` for the law, and as they will be
-    trained for `measured`; the result's `in_scope` says whether what the rule assumes was found. What speaks against
-    the rate is in `notes`, which printing it shows.
+    Initialize both models by `init_` for the law, and as they will be trained for `Measured`. The result's `in_scope`
+    says whether what the rule assumes was found. What speaks against the rate is in `notes`, which printing it shows.
 
     Intervals were calibrated on runs of 100 to 200 steps; longer runs with warm-up and decay want a much flatter
     exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned).
+
+    Args:
+        rate: the rate tuned on the source.
+        source: a depth, a model, a function that builds it, energies measured before, or a `Recipe`.
+        target: the same. Functions that build the models let `Measured` average over initializations.
+        example: an input on which a model's depth is counted; the first of `batches` unless given.
+        rule: a rule, or its name. Unless given, models with batches are measured, and else the law is used.
+        batches: with `loss_fn` and `optimizer`, what the step is measured on, as `update_energy` takes them.
+        loss_fn: of output and target; None takes the model's own loss.
+        optimizer: a name, or a factory that takes the model.
+        family: whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that ask.
+        aggregate: which mean of energies the rule "am-mup" takes.
+        seed: the first seed.
+        seeds: how many initializations are measured.
+        units: modules that count as one unit each, as in `effective_depth`.
     """
     rate = positive(rate, "The rate")
     seed = whole(seed, "The seed", most=MOST_SEED)
-    rule = rule or ("law" if batches is None else "measured")
-    if rule in MEASURING:
-        places = [_place(place, rule) for place in (source, target)]
-        if any(not isinstance(place, Energies) for place in places):
-            _check_measuring(rule, batches, optimizer)
-    if rule == "measured":
-        drawn = any(not isinstance(place, nn.Module) for place in places)
-        names = range(seed, seed + (whole(seeds, "The number of seeds", least=1) if drawn else 1))
-        given = shares(batches, len(names), None, seed)
-        return _measured(rate, places, given, loss_fn, optimizer, names, units)
-    if rule == "am-mup":
-        return _am_mup(rate, places, batches, loss_fn, optimizer, aggregate, seed, units)
-    if rule not in RULES:
-        raise DepthlrError(f"There is no rule {rule!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
-    chosen = rule_named(rule)
-    batch = batches_of(batches, 1, 1, seed)[0] if example is None and batches is not None else None
-    (here, first), (there, second) = (_seen(place, example, batch, units) for place in (source, target))
-    alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
-    kind: Family = "sgd" if alike else family or family_of(optimizer, (source, target))
-    if chosen.counts_paths:
-        if kind != "sgd":
-            raise DepthlrError(f"The rule {rule!r} is about SGD: its authors prescribe nothing for other optimizers.")
-        if not (here.units and there.units):
-            raise DepthlrError(f"The rule {rule!r} counts paths and needs models, not depths: pass both models.")
-        counts = [(d.plain, d.residual) for d in (here, there)]
-        new = pathsum_transfer(rate, source=counts[0], target=counts[1])
-    else:
-        depths = [
-            d.residual if chosen.over_updates and here.residual and there.residual else d.total for d in (here, there)
-        ]
-        new = carry(chosen, rate, depths[0], depths[1], kind)
-    adaptive = rule == "law" and _is_adaptive(optimizer, family, (source, target))
-    return carried_by(
-        chosen,
-        rate,
-        new,
-        here.total,
-        there.total,
-        outside=_notes(here, there),
-        facts={*here.norms, *there.norms, *([ADAPTIVE] if adaptive else [])},
-        initialization=next((init for init in (OTHER_INIT, AS_INIT) if init in (first, second)), UNSEEN),
-    )
+    given = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
+    ends = [place if isinstance(place, Recipe) else Recipe(place, **given) for place in (source, target)]
+    if rule is None:
+        rule = "law" if ends[0].batches is None else "measured"
+    if isinstance(rule, str):
+        rule = rule_of(rule, family=family, aggregate=aggregate, seed=seed, seeds=seeds)
+    return rule.carry(rate, ends[0], ends[1])
 
 
 def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
@@ -175,31 +316,41 @@ def _is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) -
         return False  # another library's optimizer, or a factory that cannot make one for this model
 
 
-def _seen(place: Place, example: Any, batch: Any, units: Units) -> tuple[Depth, str]:
-    """A place's depth, and how its weights are initialised."""
+def _both_seen(source: Recipe, target: Recipe, seed: int) -> list[tuple[Depth, str]]:
+    """Each recipe's depth and initialization; one batch serves both where no example is given."""
+    batches = source.batches if source.batches is not None else target.batches
+    wanted = batches is not None and (source.example is None or target.example is None)
+    batch = batches_of(batches, 1, 1, seed)[0] if wanted else None
+    return [_seen(recipe, batch) for recipe in (source, target)]
+
+
+def _seen(recipe: Recipe, batch: Any) -> tuple[Depth, str]:
+    """A recipe's depth, and how its weights are initialized."""
+    place = recipe.build
     if isinstance(place, Depth):
         return place, UNSEEN
     if isinstance(place, nn.Module):
-        return _counted(place, example, batch, units)
-    if isinstance(place, Energy | EnergyOverSeeds):
+        return _counted(place, recipe, batch)
+    if isinstance(place, Energies):
         return Depth(len(place.units), len(place.units)), UNSEEN
     if callable(place):
         with random_states_kept():
             model = built(place)
-        return _counted(model, example, batch, units)
+        return _counted(model, recipe, batch)
     if isinstance(place, bool) or not isinstance(place, Real) or not float(place) > 0:
         raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
     return Depth(place, place), UNSEEN  # fractional depths are fine for arithmetic
 
 
-def _counted(model: nn.Module, example: Any, batch: Any, units: Units) -> tuple[Depth, str]:
+def _counted(model: nn.Module, recipe: Recipe, batch: Any) -> tuple[Depth, str]:
+    example = recipe.example
     if example is None:
         if batch is None:
             raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
         check_runnable(model)
         (positional, named), _ = split(batch, next(model.parameters()).device)
         example = named or positional
-    return effective_depth(model, example, units=units), _initialization(model, example)
+    return effective_depth(model, example, units=recipe.units), _initialization(model, example)
 
 
 def _initialization(model: nn.Module, example: Any) -> str:
@@ -236,10 +387,10 @@ def _place(place: Place, rule: str) -> nn.Module | Build | Energies:
     raise DepthlrError(f"The rule {rule!r} measures and needs two models, not {type(place).__name__}s.")
 
 
-def _check_measuring(rule: str, batches: Any, optimizer: Any) -> None:
-    if batches is None:
+def _check_measuring(rule: str, recipe: Recipe) -> None:
+    if recipe.batches is None:
         raise DepthlrError(f"The rule {rule!r} needs batches= for the step it measures.")
-    if not is_factory(optimizer):
+    if not is_factory(recipe.optimizer):
         raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
@@ -249,7 +400,7 @@ def _measured(
     batches: Shares,
     loss_fn: Any,
     optimizer: Any,
-    names: range,
+    seeds: range,
     units: Units,
 ) -> CarriedRate:
     drawn: list[DrawnRate] = []
@@ -257,12 +408,12 @@ def _measured(
     ratios: list[tuple[float, ...]] = []
     notes = []
     models = {
-        name: iter([place]) if isinstance(place, nn.Module) else draws(place, names)
+        name: iter([place]) if isinstance(place, nn.Module) else draws(place, seeds)
         for name, place in zip(("source", "target"), places, strict=True)
     }
-    initializations = sum(1 if isinstance(place, nn.Module) else len(names) for place in places)
+    initializations = sum(1 if isinstance(place, nn.Module) else len(seeds) for place in places)
     with measuring(initializations * batches.size):
-        energies = persistent_energies(models, batches, loss_fn, optimizer, seed=names[0])
+        energies = persistent_energies(models, batches, loss_fn, optimizer, seed=seeds[0])
     for place, measured in zip(places, energies, strict=True):
         found = rate_over_draws(measured)
         if isinstance(place, nn.Module):
@@ -324,19 +475,17 @@ def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
 def _am_mup(
     rate: float,
     places: Sequence[Any],
-    batches: Any,
-    loss_fn: Any,
-    optimizer: Any,
+    recipe: Recipe,
     aggregate: str,
     seed: int,
-    units: Units,
 ) -> CarriedRate:
+    batches = recipe.batches
     given = [] if batches is None else batches_of(batches, None, LIMIT, seed)  # once, for both models
     with measuring(len(given) * sum(not isinstance(place, Energies) for place in places)):
         here, there = (
             place
             if isinstance(place, Energies)
-            else update_energy(place, given, loss_fn, optimizer, seed=seed, units=units)
+            else update_energy(place, given, recipe.loss_fn, recipe.optimizer, seed=seed, units=recipe.units)
             for place in places
         )
     if not (here.aggregate(aggregate) > 0 and there.aggregate(aggregate) > 0):
@@ -345,6 +494,6 @@ def _am_mup(
         )
     # rate'^2 S'(1) = rate^2 S(1).
     factor = (here.aggregate(aggregate) / there.aggregate(aggregate)) ** 0.5
-    notes = group_notes([group_ratios(optimizer, place) for place in places if isinstance(place, nn.Module)])
+    notes = group_notes([group_ratios(recipe.optimizer, place) for place in places if isinstance(place, nn.Module)])
     ends = len(here.units), len(there.units)
     return CarriedRate(rate * factor, "am-mup", *ends, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)

@@ -1,0 +1,102 @@
+"""Rules are objects with one method, and the short form `transfer_rate` calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+import depthlr
+from depthlr.errors import DepthlrError
+from depthlr.law import RULES, fit_power_law
+from depthlr.law.carried_rate import CarriedRate
+from depthlr.transfer.rules import AmMup, ByDepth, Fitted, Law, Measured, Recipe, rule_of, transfer_rate
+
+
+def net(layers: int) -> nn.Module:
+    hidden = [module for _ in range(layers) for module in (nn.Linear(16, 16), nn.ReLU())]
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), *hidden, nn.Linear(16, 4))
+
+
+def batches(count: int = 8) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        (torch.randn(16, 8, generator=generator), torch.randint(4, (16,), generator=generator)) for _ in range(count)
+    ]
+
+
+SMALL = Recipe(
+    build=lambda: net(1), batches=batches(), loss_fn=nn.functional.cross_entropy, optimizer="adamw", steps=100
+)
+LARGE = SMALL.replace(build=lambda: net(3), steps=1000)
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.exponent_adam is not None])
+def test_a_rule_between_depths_is_the_short_form(name: str) -> None:
+    carried = ByDepth(name, "adam").carry(0.1, Recipe(10), Recipe(20))
+    assert carried == transfer_rate(0.1, 10, 20, rule=name, family="adam")
+
+
+@pytest.mark.parametrize("rule", [Law(), Measured(seeds=2), ByDepth("depth-mup")], ids=str)
+def test_a_rule_between_recipes_is_the_short_form_between_their_parts(rule) -> None:
+    name = "measured" if isinstance(rule, Measured) else rule.name
+    short = transfer_rate(
+        0.1,
+        SMALL.build,
+        LARGE.build,
+        rule=name,
+        batches=SMALL.batches,
+        loss_fn=SMALL.loss_fn,
+        optimizer="adamw",
+        seeds=2,
+    )
+    assert rule.carry(0.1, SMALL, LARGE) == short
+    assert transfer_rate(0.1, SMALL, LARGE, rule=rule) == short
+
+
+def test_recipes_with_batches_are_measured_unless_told_otherwise() -> None:
+    assert transfer_rate(0.1, SMALL, LARGE, seeds=2).rule == "measured"
+    assert transfer_rate(0.1, Recipe(4), Recipe(8)).rule == "law"
+
+
+def test_am_mup_compares_models() -> None:
+    torch.manual_seed(0)
+    small, large = SMALL.replace(build=net(1)), LARGE.replace(build=net(3))
+    carried = AmMup().carry(0.1, small, large)
+    ratio = [depthlr.update_energy(one.build, one.batches, one.loss_fn, "adamw").rate for one in (small, large)]
+    assert carried.factor == pytest.approx(ratio[1] / ratio[0], rel=1e-6)
+
+
+def test_a_fitted_rule_follows_the_users_own_sweep_with_its_interval() -> None:
+    depths, rates = [4, 4, 8, 8, 16, 16], [0.11, 0.1, 0.08, 0.07, 0.05, 0.055]
+    fit = fit_power_law(depths, rates, spacing=0.05)
+    carried = Fitted(fit).carry(0.1, Recipe(4), Recipe(16))
+    assert carried.rate == pytest.approx(0.1 * 4**fit.slope)
+    assert carried.low < carried.rate < carried.high
+    assert carried.coverage == fit.level
+
+
+@dataclass(frozen=True)
+class HalfPower:
+    """A rule of one's own: rate ~ depth^(-1/2)."""
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        factor = (target.build / source.build) ** -0.5
+        return CarriedRate(rate * factor, "half-power", source.build, target.build, factor, "rate ~ depth^(-1/2)")
+
+
+def test_a_rule_of_ones_own_is_one_class() -> None:
+    assert transfer_rate(0.1, 4, 16, rule=HalfPower()).rate == pytest.approx(0.05)
+
+
+def test_a_recipe_is_changed_by_replacing_entries() -> None:
+    assert LARGE.steps == 1000
+    assert LARGE.batches is SMALL.batches
+    assert (depthlr.Recipe, depthlr.rules.Law()) == (Recipe, Law())
+
+
+def test_an_unknown_rule_is_a_sentence() -> None:
+    with pytest.raises(DepthlrError, match="There is no rule 'typo'"):
+        rule_of("typo")
