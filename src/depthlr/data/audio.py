@@ -13,6 +13,10 @@ from depthlr.data.files import check_recorded, find_labelled_files
 from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
+WINDOW = 256  # samples in a frame: 32 ms at 8 kHz
+HOP = 80  # samples from one frame to the next: 10 ms
+FLOOR = -100.0  # decibels relative to a full-scale sine; this becomes byte 0, and 0 dB becomes 255
+
 SAMPLE_RATE = 8_000
 AUDIO_ATTRIBUTION = (
     "your own folder; its publisher's terms hold (Free Spoken Digit Dataset: CC BY-SA 4.0, Z. Jackson et al.)"
@@ -55,11 +59,6 @@ def _read_samples(path: Path, length: int) -> NDArray[np.float64]:
     if len(content) % 2:
         raise DepthlrError(f"{path} ends in the middle of a sample: replace it or remove it.")
     return np.frombuffer(content, "<i2") / 32768
-
-
-WINDOW = 256  # samples in a frame: 32 ms at 8 kHz
-HOP = 80  # samples from one frame to the next: 10 ms
-FLOOR = -100.0  # decibels relative to a full-scale sine; this becomes byte 0, and 0 dB becomes 255
 
 
 def mel_filters(mels: int, rate: int) -> NDArray[np.float64]:

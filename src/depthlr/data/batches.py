@@ -11,6 +11,10 @@ from torch.utils import _pytree
 
 from depthlr.errors import DepthlrError
 
+MAX_CLASSES = 10  # with more classes, two small batches would have few classes in common
+CLASS_SHARE = 0.5  # the fraction of an input's variance, or of its tokens, that its class determines
+Batch = tuple[Any, Tensor]
+
 
 def steps_per_epoch(examples: int, batch: int) -> int:
     """Return the number of complete batches in one pass over the data.
@@ -46,11 +50,6 @@ def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
         here = order[start : start + per_epoch]
         here.copy_(shuffled[: here.numel()].view_as(here))
     return order
-
-
-MAX_CLASSES = 10  # with more classes, two small batches would have few classes in common
-CLASS_SHARE = 0.5  # the fraction of an input's variance, or of its tokens, that its class determines
-Batch = tuple[Any, Tensor]
 
 
 def random_batches(example: Any, readout: Sequence[int], size: int, count: int, seed: int) -> list[Batch]:

