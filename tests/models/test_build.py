@@ -87,7 +87,7 @@ def test_a_zoo_model_is_built_to_fit_the_input(text, input, shape):
 @pytest.mark.parametrize(
     ("text", "input", "message"),
     [
-        ("cnn?inputs=3", "1x8x8", "inputs=3 but the input 1x8x8 means 1"),
+        ("cnn?inputs=3", "1x8x8", "inputs=3 but the input 1x8x8 needs inputs=1"),
         ("cnn", "64", "3 sizes, such as 3x32x32"),
         ("vit", "3x8x9", "not square"),
         ("gpt", "3x8x8", "ids:SEQUENCE:VOCABULARY"),
@@ -232,7 +232,7 @@ def test_timm_models_run_on_their_example(timm_module):
     [
         ("timm/resnet5", "timm has no model 'resnet5' .did you mean 'resnet"),
         ("timm/resnet18?layerz=3", "does not take these arguments"),
-        ("timm/resnet18?pretrained=true", "not wanted"),
+        ("timm/resnet18?pretrained=true", "pretrained weights are not supported"),
         ("timm/test_vit?embed_dim=33", r"^timm/test_vit\?embed_dim=33 could not be built \(AssertionError: .*\)\.$"),
         ("timm/vit_tiny_patch16_224?patch_size=0", r"could not be built \(ZeroDivisionError: .*\)\.$"),
     ],

@@ -1,4 +1,4 @@
-"""Spoken words from WAV clips, as log-mel spectrograms."""
+"""Labelled WAV clips, as log-mel spectrograms."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from depthlr.data.files import check_recorded, find_labelled_files
 from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
+WINDOW = 256  # samples in a frame: 32 ms at 8 kHz
+HOP = 80  # samples from one frame to the next: 10 ms
+FLOOR = -100.0  # decibels relative to a full-scale sine; this becomes byte 0, and 0 dB becomes 255
+
 SAMPLE_RATE = 8_000
 AUDIO_ATTRIBUTION = (
     "your own folder; its publisher's terms hold (Free Spoken Digit Dataset: CC BY-SA 4.0, Z. Jackson et al.)"
@@ -20,11 +24,18 @@ AUDIO_ATTRIBUTION = (
 
 
 def load_wav(folder: Path, mels: int = 32, frames: int = 64) -> DataSet:
-    """Clips as uint8 (N, 1, mels, frames), the class by folder or by the name's start, as in `7_jackson_0.wav`."""
+    """Load clips as spectrograms, uint8 (N, 1, mels, frames).
+
+    Args:
+        folder: one folder per class, or one folder of files named `LABEL_anything.wav`, such as `7_jackson_0.wav`.
+        mels: the number of mel bands.
+        frames: the number of frames, 10 ms apart; shorter clips are padded with silence, longer ones are cut.
+    """
     filters = mel_filters(mels, SAMPLE_RATE)
     files = find_labelled_files(folder, (".wav",))
     length = WINDOW + HOP * (frames - 1)
-    clips = np.stack([log_mel(_read_samples(files.root / path, length), filters, frames) for path in files.paths])
+    samples = (_read_samples(files.root / path, length) for path in files.paths)
+    clips = np.stack([log_mel(clip, filters, frames) for clip in samples])
     labels = torch.tensor(files.labels, dtype=torch.int64)
     data = DataSet.from_tensors("wav", torch.from_numpy(clips)[:, None], labels, len(files.classes), AUDIO_ATTRIBUTION)
     check_recorded(files.root, "**/*.wav", files.digest())
@@ -32,13 +43,13 @@ def load_wav(folder: Path, mels: int = 32, frames: int = 64) -> DataSet:
 
 
 def _read_samples(path: Path, length: int) -> NDArray[np.float64]:
-    """At most `length` samples in -1..1."""
+    """Read at most `length` samples, from -1 to 1."""
     try:
         with wave.open(str(path), "rb") as clip:
             form = (clip.getframerate(), clip.getnchannels(), clip.getsampwidth())
             content = clip.readframes(length)
     except (wave.Error, EOFError, OSError) as error:
-        raise DepthlrError(f"{path} is no WAV clip that can be read ({error}): replace it or remove it.") from error
+        raise DepthlrError(f"{path} cannot be read as a WAV clip ({error}): replace it or remove it.") from error
     if form != (SAMPLE_RATE, 1, 2):
         rate, channels, width = form
         raise DepthlrError(
@@ -50,13 +61,13 @@ def _read_samples(path: Path, length: int) -> NDArray[np.float64]:
     return np.frombuffer(content, "<i2") / 32768
 
 
-WINDOW = 256  # samples of one frame: 32 ms at 8 kHz
-HOP = 80  # samples from frame to frame: 10 ms
-FLOOR = -100.0  # decibels below a full-scale sine that become byte 0; 0 dB becomes 255
-
-
 def mel_filters(mels: int, rate: int) -> NDArray[np.float64]:
-    """Triangles (mels, WINDOW // 2 + 1), evenly spaced in mel from 0 to half the sampling rate, each of height 1."""
+    """Return triangular filters, (mels, WINDOW // 2 + 1), of height 1, evenly spaced in mel up to half the sample rate.
+
+    Args:
+        mels: the number of filters.
+        rate: the sample rate in Hz.
+    """
     top = 2595 * np.log10(1 + rate / 2 / 700)
     edges = 700 * (10 ** (np.linspace(0, top, mels + 2) / 2595) - 1)
     bins = np.fft.rfftfreq(WINDOW, 1 / rate)
@@ -68,12 +79,18 @@ def mel_filters(mels: int, rate: int) -> NDArray[np.float64]:
 
 
 def log_mel(samples: NDArray[np.float64], filters: NDArray[np.float64], frames: int) -> NDArray[np.uint8]:
-    """uint8 (mels, frames) of samples in -1..1; what is too short is padded with silence, what is too long is cut."""
+    """Return the log-mel spectrogram of a clip, uint8 (mels, frames).
+
+    Args:
+        samples: numbers from -1 to 1. A short clip is padded with silence, a long one is cut.
+        filters: the filters that `mel_filters` returns.
+        frames: the number of frames.
+    """
     needed = WINDOW + HOP * (frames - 1)
     padded = np.pad(samples[:needed], (0, max(0, needed - len(samples))))
     framed = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]  # (frames, WINDOW)
     window = np.hanning(WINDOW + 1)[:-1]
-    # A full-scale sine in the middle of a bin has amplitude 1 there, hence 0 dB.
+    # Scaled so that a full-scale sine at the centre of a bin has amplitude 1, which is 0 dB.
     power = np.abs(np.fft.rfft(framed * window) * 2 / window.sum()) ** 2
     decibels = 10 * np.log10(np.maximum(filters @ power.T, 10 ** (FLOOR / 10)))
     return np.asarray(np.rint((decibels - FLOOR) / -FLOOR * 255).clip(0, 255), np.uint8)

@@ -1,4 +1,4 @@
-"""Which examples each step sees: a function of the seed, so that every rate of a seed sees the same ones."""
+"""The order of batches, a function of the seed alone, and random batches that have something in common."""
 
 from __future__ import annotations
 
@@ -11,18 +11,34 @@ from torch.utils import _pytree
 
 from depthlr.errors import DepthlrError
 
+MAX_CLASSES = 10  # with more classes, two small batches would have few classes in common
+CLASS_SHARE = 0.5  # the fraction of an input's variance, or of its tokens, that its class determines
+Batch = tuple[Any, Tensor]
+
 
 def steps_per_epoch(examples: int, batch: int) -> int:
-    """Whole batches in one pass; what is left over waits for the next shuffle."""
+    """Return the number of complete batches in one pass over the data.
+
+    Args:
+        examples: the number of examples.
+        batch: the batch size.
+    """
     if not 1 <= batch <= examples:
         raise DepthlrError(f"A batch of {batch} cannot be drawn from {examples} examples: choose from 1 to {examples}.")
     return examples // batch
 
 
 def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
-    """Indices int64 (steps, batch), on the CPU: every epoch is a fresh shuffle without its incomplete last batch.
+    """Return the indices of the examples of every step, int64 (steps, batch), on the CPU.
 
-    A longer order begins with the shorter one of the same seed.
+    Every epoch is a new shuffle, without its incomplete last batch. With the same seed, a longer order begins with the
+    shorter one.
+
+    Args:
+        examples: the number of examples.
+        batch: the batch size.
+        steps: the number of steps.
+        seed: the seed of the shuffles.
     """
     if steps < 0:
         raise DepthlrError(f"An order of {steps} steps cannot be made: choose 0 or more.")
@@ -36,17 +52,19 @@ def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
     return order
 
 
-MAX_CLASSES = 10  # classes that occur: of a thousand, few would occur twice, and batches would share none
-CLASS_SHARE = 0.5  # of an input's variance, or of its tokens, that its class decides
-Batch = tuple[Any, Tensor]
-
-
 def random_batches(example: Any, readout: Sequence[int], size: int, count: int, seed: int) -> list[Batch]:
-    """`count` batches of `size` inputs like the example's, and targets for a readout of shape (batch, ..., classes).
+    """Return random batches of (inputs, target) that a model can learn from.
 
-    Floating-point inputs are standard normal, each half its class's own pattern; of integers, up to the example's
-    largest, half are their class's. Where every token is scored, its target is a fixed function of the token. A mask,
-    integers that are all 1, stays one.
+    Floating-point inputs are standard normal: half of the variance is a pattern of the example's class, half is noise.
+    Integers are token ids up to the largest in the example, and half of them belong to the pattern of the class. Where
+    the model scores every token, the target is a fixed function of the token. A tensor of ones is a mask and stays so.
+
+    Args:
+        example: an example input of the model, with tensors of shape (batch, ...).
+        readout: the shape of the model's output, (batch, ..., classes).
+        size: the batch size.
+        count: the number of batches.
+        seed: the seed of everything drawn.
     """
     generator = torch.Generator().manual_seed(seed)
     leaves, structure = _pytree.tree_flatten(example)
@@ -61,11 +79,12 @@ def random_batches(example: Any, readout: Sequence[int], size: int, count: int, 
 
     def batch() -> Batch:
         classes = kinds[torch.randint(len(kinds), (size,), generator=generator)]
-        made = [_draw_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
-        inputs = _pytree.tree_unflatten(made, structure)
+        drawn = [_draw_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
+        inputs = _pytree.tree_unflatten(drawn, structure)
         if tokens:
-            return inputs, target_of_token[made[tokens[0]].long()]
-        return inputs, classes.view(-1, *[1] * (len(readout) - 2)).expand(size, *readout[1:-1]).clone()
+            return inputs, target_of_token[drawn[tokens[0]].long()]
+        positions = readout[1:-1]  # all of an example have its class
+        return inputs, classes.view(-1, *[1] * len(positions)).expand(size, *positions).clone()
 
     return [batch() for _ in range(count)]
 
@@ -75,7 +94,7 @@ def _is_token(leaf: Any) -> bool:
 
 
 def _draw_like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator) -> Any:
-    """Inputs of these classes, whose patterns are drawn by the seed."""
+    """Draw inputs of these classes that look like one tensor of the example; the seed determines the patterns."""
     if not isinstance(leaf, Tensor):
         return leaf
     shape = (len(classes), *leaf.shape[1:])
@@ -92,7 +111,7 @@ def _draw_like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator
 
 
 def _class_patterns(classes: Tensor, seed: int, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
-    """Of each class the same one in every batch; only those that occur are drawn, for there may be many."""
+    """Draw the pattern of each class, the same in every batch; only for classes that occur, since there may be many."""
     kinds, places = torch.unique(classes, return_inverse=True)
     drawn = [draw(torch.Generator().manual_seed(abs(hash((seed, int(kind)))))) for kind in kinds]
     return torch.stack(drawn)[places]

@@ -1,4 +1,4 @@
-"""CIFAR's training images, from the binary or the Python version, unpacked or in their archive."""
+"""The training images of CIFAR-10 and CIFAR-100, in the binary or the Python version, unpacked or in an archive."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from depthlr.data.files import check_published, check_recorded, file_digest, rea
 from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 
+PIXELS = 3 * 32 * 32
+
 PUBLISHER = "https://www.cs.toronto.edu/~kriz"
 CIFAR_ATTRIBUTION = (
     "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (www.cs.toronto.edu/~kriz/cifar.html); "
@@ -29,23 +31,23 @@ CIFAR_ATTRIBUTION = (
 
 @dataclass(frozen=True)
 class Layout:
-    """One way the training images are published: an archive that unpacks to a folder of files."""
+    """A form in which the training images are published: an archive with one folder of files."""
 
     archive: str
     folder: str
     files: tuple[str, ...]
     pickled: bool
-    md5: Mapping[str, str]  # of the archive, and of those files whose digest is known
+    md5: Mapping[str, str]  # of the archive, and of the files whose digest is published
 
 
 @dataclass(frozen=True)
 class Cifar:
-    """A data set and its layouts, the one to prefer first."""
+    """A data set and its layouts; the first one found is used."""
 
     name: str
     classes: int
-    label_bytes: int  # before each image of a binary file; the last of them counts
-    label_key: str  # of a pickled file
+    label_bytes: int  # before each image of a binary file; the last byte is the label
+    label_key: str  # the key of the labels in a pickled file
     layouts: tuple[Layout, ...]
 
 
@@ -114,18 +116,21 @@ CIFAR100 = Cifar(
 )
 
 
-PIXELS = 3 * 32 * 32
-
-
 def load_cifar(cifar: Cifar, folder: Path) -> DataSet:
-    """The training images in their published order, uint8 (N, 3, 32, 32); every file is checked before it is used."""
+    """Load the training images, uint8 (N, 3, 32, 32), in their published order. Every file is verified first.
+
+    Args:
+        cifar: which data set, `CIFAR10` or `CIFAR100`.
+        folder: the folder that holds an archive, its unpacked folder, or the files themselves.
+    """
     layout, place = _find_layout(cifar, folder)
     labels, pixels, unpublished = [], [], {}
     for name, content in _read_files(layout, place):
         origin = place / name if place.is_dir() else f"{name} in {place}"
-        part = _parse_pickle(cifar, origin, content) if layout.pickled else _parse_rows(cifar, origin, content)
-        labels.append(part[0])
-        pixels.append(part[1])
+        parse = _parse_pickle if layout.pickled else _parse_rows
+        file_labels, file_pixels = parse(cifar, origin, content)
+        labels.append(file_labels)
+        pixels.append(file_pixels)
         if place.is_dir() and name not in layout.md5:
             unpublished[name] = hashlib.sha256(content).hexdigest()
     data = DataSet.from_tensors(
@@ -135,13 +140,13 @@ def load_cifar(cifar: Cifar, folder: Path) -> DataSet:
         cifar.classes,
         CIFAR_ATTRIBUTION,
     )
-    for name, sha256 in unpublished.items():  # last: a file that cannot be read is not worth remembering
+    for name, sha256 in unpublished.items():  # last, so that the digest of an unreadable file is not recorded
         check_recorded(place, name, sha256)
     return data
 
 
 def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
-    """The first layout the folder holds, as a folder of files or as an archive."""
+    """Find the first layout that the folder holds, and the folder or archive of its files."""
     for layout in cifar.layouts:
         for place in (folder / layout.folder, folder):
             present = [name for name in layout.files if (place / name).is_file()]
@@ -160,7 +165,7 @@ def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
 
 
 def _read_files(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
-    """The training files, named, in order, and as their publisher made them where that can be told."""
+    """Read the training files in order, with their names, and verify those that have a published digest."""
     if place.is_dir():
         for name in layout.files:
             content = _read_bytes(place / name)
@@ -182,25 +187,25 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _parse_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Labels (N,) and pixels (N, 3072) of a binary file."""
+    """Return the labels (N,) and the pixels (N, 3072) of a binary file."""
     row = cifar.label_bytes + PIXELS
     if not content or len(content) % row:
-        raise DepthlrError(f"{origin} has {len(content)} bytes, which are no rows of {row}: fetch {cifar.name} again.")
+        raise DepthlrError(f"{origin} has {len(content)} bytes, not a multiple of {row}: fetch {cifar.name} again.")
     rows = np.frombuffer(content, np.uint8).reshape(-1, row)
     return rows[:, cifar.label_bytes - 1], rows[:, cifar.label_bytes :]
 
 
 def _parse_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The same of a file of the Python version."""
+    """Return the labels (N,) and the pixels (N, 3072) of a file of the Python version."""
     batch = read_pickled_dict(content, str(origin))
     labels, pixels = batch.get(cifar.label_key), batch.get("data")
-    right = (
+    valid = (
         isinstance(labels, list)
         and all(type(label) is int and 0 <= label < 256 for label in labels)
         and isinstance(pixels, np.ndarray)
         and pixels.shape == (len(labels), PIXELS)
     )
-    if not right:
+    if not valid:
         raise DepthlrError(
             f"{origin} lacks {cifar.label_key!r} and 'data' as {cifar.name} has them: fetch {cifar.name} again."
         )
@@ -221,21 +226,21 @@ def read_pickled_dict(content: bytes, origin: str) -> dict[Any, Any]:
         found = _Unpickler(io.BytesIO(content), encoding="latin-1").load()
         if not isinstance(found, dict):
             raise ValueError("it holds no dict")
-        return {key: value.array() if isinstance(value, _ByteArray) else value for key, value in found.items()}
+        return {key: _plain_value(value) for key, value in found.items()}
     except Exception as error:  # wrong bytes make an unpickler raise nearly anything
         raise DepthlrError(
-            f"{origin} is no pickle of plain data as CIFAR's are ({error}): nothing in it was run; fetch it again."
+            f"{origin} is no pickle of plain data, as CIFAR's are ({error}): nothing in it was run; fetch it again."
         ) from error
 
 
 class _ByteArray:
-    """Stands in for numpy's `_reconstruct`: an array of bytes, whose content comes with its state."""
+    """Replaces numpy's `_reconstruct` while a pickle is read: an array of bytes, filled by `__setstate__`."""
 
     content: NDArray[np.uint8] | None = None
 
     def __init__(self, *arguments: Any) -> None:
         if arguments != ("ndarray", (0,), "b"):
-            raise ValueError("it makes something else than an array of bytes")
+            raise ValueError("it holds an object that is no array of bytes")
 
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran, content = state
@@ -246,18 +251,21 @@ class _ByteArray:
             raise ValueError(f"an array of shape {shape} holds {len(flat)} bytes")
         self.content = flat.reshape(shape, order="F" if fortran else "C")
 
-    def array(self) -> NDArray[np.uint8]:
-        if self.content is None:
-            raise ValueError("an array has no content")
-        return self.content
+
+def _plain_value(value: Any) -> Any:
+    if not isinstance(value, _ByteArray):
+        return value
+    if value.content is None:
+        raise ValueError("an array has no content")
+    return value.content
 
 
 class _ByteType:
-    """Stands in for numpy's `dtype`: bytes and nothing else."""
+    """Replaces numpy's `dtype` while a pickle is read: bytes and nothing else."""
 
     def __init__(self, *arguments: Any) -> None:
         if arguments != ("u1", 0, 1):
-            raise ValueError("it makes something else than an array of bytes")
+            raise ValueError("it holds an object that is no array of bytes")
 
     def __setstate__(self, state: Any) -> None:
         """Ignore byte order and alignment, which bytes do not have."""
@@ -270,7 +278,7 @@ class _Unpickler(pickle._Unpickler):
     for these opcodes.
     """
 
-    STAND_INS: ClassVar[dict[tuple[str, str], object]] = {
+    REPLACEMENTS: ClassVar[dict[tuple[str, str], object]] = {
         ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
         ("numpy", "dtype"): _ByteType,
         ("numpy", "ndarray"): "ndarray",
@@ -282,6 +290,6 @@ class _Unpickler(pickle._Unpickler):
     }
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.STAND_INS:
+        if (module, name) not in self.REPLACEMENTS:
             raise ValueError(f"it names '{module}.{name}'")
-        return self.STAND_INS[module, name]
+        return self.REPLACEMENTS[module, name]

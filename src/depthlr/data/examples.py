@@ -1,4 +1,4 @@
-"""What training needs of a data set: examples that lie on the device and are gathered by index."""
+"""The interface that training needs of a data set, subsets of one, and the split into training and evaluation."""
 
 from __future__ import annotations
 
@@ -13,41 +13,45 @@ from depthlr.errors import DepthlrError
 
 
 class Examples(Protocol):
-    """Examples 0..len-1 in memory; `batch` is tensor work alone, so that a CUDA graph can capture it."""
+    """Examples 0 to len - 1 in memory. `batch` uses tensor operations only, so that a CUDA graph can capture it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def classes(self) -> int:
-        """How many values a target can have: labels, or the vocabulary of a text."""
+        """The number of values a target can have: the number of labels, or the size of a vocabulary."""
 
     @property
     def digest(self) -> str:
-        """sha256 of the examples themselves: equal digests train alike, whatever file they came from."""
+        """The sha256 of the examples, whatever file they came from: equal digests mean equal training data."""
 
     @property
     def attribution(self) -> str: ...
 
     @property
     def input(self) -> str:
-        """One example as `models.build(input=...)` takes it: `3x32x32`, or `ids:128:65`."""
+        """The shape of one input, as `models.build(input=...)` takes it: `3x32x32` or `ids:128:65`."""
 
     def __len__(self) -> int: ...
 
     def to(self, device: torch.device | str) -> Self: ...
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and int64 targets of these examples; the indices lie on the same device."""
+        """Return the inputs and the targets of these examples.
+
+        Args:
+            indices: int64 (B,), on the device of the examples.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Subset:
-    """Some of the examples of a set, numbered from 0."""
+    """Some examples of a data set, numbered from 0."""
 
     whole: Examples
-    indices: Tensor = field(repr=False)  # int64, into the whole
-    part: str  # which part of the whole this is, for the digest
+    indices: Tensor = field(repr=False)  # int64, indices of the whole set
+    part: str  # says which part of the whole set this is; enters the digest
 
     @property
     def name(self) -> str:
@@ -80,11 +84,15 @@ class Subset:
 
 
 def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples]:
-    """Examples to train on, and examples to evaluate on.
+    """Split a data set into examples to train on and examples to evaluate on.
 
     Args:
-        examples: the whole set. Examples are drawn by a fixed seed; a text whose windows overlap is cut in two.
-        held_out: how many examples to evaluate on, or which share of them.
+        examples: the whole data set. The evaluation examples are drawn with a fixed seed. A text with overlapping
+            windows is cut into two parts instead.
+        held_out: the number of examples to evaluate on (an integer), or their fraction (a float).
+
+    Returns:
+        The examples to train on, and those to evaluate on.
     """
     count = held_out if isinstance(held_out, int) else round(held_out * len(examples))
     if not 1 <= count < len(examples):
@@ -92,7 +100,7 @@ def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples
             f"{count} of {len(examples)} examples of {examples.name} cannot be held out: choose from 1 to "
             f"{len(examples) - 1}."
         )
-    if getattr(examples, "overlaps", False):  # a drawn example would be in its neighbours too
+    if getattr(examples, "overlaps", False):  # windows around a held-out one contain its characters
         parts: tuple[Examples, Examples] = examples.cut(count)  # type: ignore[attr-defined]
         return parts
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0))
@@ -101,7 +109,11 @@ def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples
 
 
 def one_pass(examples: Examples) -> Tensor:
-    """Indices that see all of the data once: every example, or those windows of a text that do not overlap."""
+    """Return the indices of one pass over the data: all examples, or the windows of a text that do not overlap.
+
+    Args:
+        examples: the data set.
+    """
     if hasattr(examples, "one_pass"):
         chosen: Tensor = examples.one_pass()
         return chosen

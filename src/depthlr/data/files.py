@@ -1,4 +1,7 @@
-"""Digests: every file is checked as it is loaded, against its publisher's or against the first load's."""
+"""Files of data sets: the cache folder, safe writing, digests, labelled files and archives.
+
+Every file is verified when it is loaded, against its publisher's digest or against the digest of the first load.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,13 @@ from typing import IO
 
 from depthlr.errors import DepthlrError
 
+RECORD = "depthlr-digests.json"
+MAX_MEMBERS = 1_000
+MAX_BYTES = 1 << 30  # of an archive, packed or unpacked; CIFAR's have about 180 MB
+
 
 def cache_folder() -> Path:
-    """$DEPTHLR_CACHE, else depthlr/ in the user's cache folder."""
+    """Return `$DEPTHLR_CACHE`, or else `depthlr/` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`)."""
     if named := os.environ.get("DEPTHLR_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "depthlr"
@@ -28,9 +35,11 @@ def cache_folder() -> Path:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to that takes the place of `path` when all went well, and vanishes when it did not.
+    """Open a temporary file that replaces `path` at the end of the block, or is deleted if the block fails.
 
-    A link stays, and what it leads to is replaced; a pipe or a device, which nothing can take the place of, is written.
+    Args:
+        path: the file to write. The target of a link is replaced, and the link stays. A pipe or a device, which cannot
+            be replaced, is written directly.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -44,17 +53,20 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # mkstemp's own 0600 would hide a shared data set's file from its other users
+        os.chmod(name, 0o666 & ~umask)  # mkstemp's 0600 would hide a shared file from other users
         os.replace(name, place)
     except BaseException:
         os.unlink(name)
         raise
 
 
-RECORD = "depthlr-digests.json"
-
-
 def file_digest(path: Path, algorithm: str) -> str:
+    """Return the digest of a file in hexadecimal.
+
+    Args:
+        path: the file.
+        algorithm: a name that hashlib knows, such as md5 or sha256.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, algorithm).hexdigest()
@@ -63,7 +75,13 @@ def file_digest(path: Path, algorithm: str) -> str:
 
 
 def check_published(path: Path | str, md5: str, published: str) -> None:
-    """Refuse a file that is not its publisher's."""
+    """Raise an error if a file is not the one that its publisher made.
+
+    Args:
+        path: the file, for the error message.
+        md5: the md5 of the file.
+        published: the md5 that the publisher gives.
+    """
     if md5 != published:
         raise DepthlrError(
             f"{path} has md5 {md5}, but its publisher's has {published}: it is damaged or was changed; delete it and "
@@ -72,9 +90,14 @@ def check_published(path: Path | str, md5: str, published: str) -> None:
 
 
 def check_recorded(folder: Path, name: str, sha256: str) -> None:
-    """Refuse what changed since its first load; at the first load, remember it.
+    """Raise an error if data changed since its first load. At the first load, record its digest.
 
-    The record lies beside the data, or in the user's cache where the folder cannot be written to.
+    The record is written into the folder of the data, or into the cache if that folder is not writable.
+
+    Args:
+        folder: the folder of the data.
+        name: the name of the data in the record, a file name or a pattern.
+        sha256: the digest of the data.
     """
     places = (folder / RECORD, cache_folder() / "digests" / f"{_folder_key(folder)}.json")
     for record in places:
@@ -82,21 +105,20 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
             if before != sha256:
                 raise DepthlrError(
                     f"{folder / name} has sha256 {sha256}, but had {before} when it was first loaded: restore it, or "
-                    f"delete {record} if the change was meant."
+                    f"delete {record} if the change is intended."
                 )
             return
     for record in places:
         try:
             with replace_file(record) as file:
-                file.write(
-                    json.dumps({**_read_record(record), name: sha256}, indent=2, sort_keys=True).encode() + b"\n"
-                )
+                digests = {**_read_record(record), name: sha256}
+                file.write(json.dumps(digests, indent=2, sort_keys=True).encode() + b"\n")
             return
         except OSError:
             continue
     raise DepthlrError(
-        f"The digest of {folder / name} can be kept neither in {places[0]} nor in {places[1]}: set DEPTHLR_CACHE to a "
-        "folder you can write to."
+        f"The digest of {folder / name} can be written neither to {places[0]} nor to {places[1]}: set DEPTHLR_CACHE to "
+        "a folder you can write to."
     )
 
 
@@ -112,21 +134,21 @@ def _read_record(record: Path) -> dict[str, str]:
     except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise DepthlrError(f"{record} is no record of digests: delete it, and the next load writes it anew.")
+        raise DepthlrError(f"{record} is no record of digests: delete it, and the next load writes a new one.")
     return found
 
 
 @dataclass(frozen=True)
 class LabelledFiles:
-    """Files below `root` in the order of their paths, and the class of each; classes are sorted by name."""
+    """The files below `root`, sorted by path, with the class of each. Classes are sorted by name."""
 
     root: Path
-    paths: tuple[str, ...]  # relative to the root, with /
+    paths: tuple[str, ...]  # relative to the root, separated by /
     labels: tuple[int, ...]
     classes: tuple[str, ...]
 
     def digest(self) -> str:
-        """sha256 of every path and every file's content."""
+        """Return the sha256 of all paths and contents."""
         digest = hashlib.sha256()
         for path in self.paths:
             digest.update(f"{path}\0{file_digest(self.root / path, 'sha256')}\n".encode())
@@ -134,73 +156,87 @@ class LabelledFiles:
 
 
 def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFiles:
-    """The files with these suffixes in `folder/train`, or in `folder` where it has no such part.
+    """Find the files of a labelled data set in `folder/train`, or in `folder` if there is no `train`.
 
-    A file's class is the folder it lies in, below the root. Where all lie in one folder it is the name up to the first
-    underscore.
+    The class of a file is its folder below the root. If all files lie in one folder, it is the start of the file name,
+    up to the first underscore.
+
+    Args:
+        folder: the folder of the data set.
+        suffixes: the file name endings to look for, in lower case.
     """
     if not folder.exists():
-        raise DepthlrError(f"There is no folder {folder}: name the one that holds the data.")
+        raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
     root = folder / "train" if (folder / "train").is_dir() else folder
     paths = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.suffix.lower() in suffixes)
     if not paths:
-        raise DepthlrError(f"{root} holds no {'/'.join(suffixes)} files: name a folder that has one folder a class.")
+        raise DepthlrError(f"{root} holds no {'/'.join(suffixes)} files: name a folder that has one folder per class.")
     if len({path.rpartition("/")[0] for path in paths}) == 1:
         named = [path.rpartition("/")[2].partition("_") for path in paths]
         if not all(underscore for _, underscore, _ in named):
             raise DepthlrError(
-                f"{root} has all its files in one folder, and some without a label: make one folder a class, or name "
-                "each file LABEL_anything."
+                f"{root} has all its files in one folder, and some without a label: make one folder per class, or "
+                "name each file LABEL_anything."
             )
         classes = [label for label, _, _ in named]
     else:
         classes = [path.partition("/")[0] for path in paths]
         if loose := [path for path in paths if "/" not in path]:
-            raise DepthlrError(f"{root / loose[0]} lies beside the class folders: move it into one, or away.")
+            raise DepthlrError(
+                f"{root / loose[0]} lies beside the class folders: move it into one of them, or delete it."
+            )
     order = sorted(set(classes))
     index = {label: i for i, label in enumerate(order)}
     return LabelledFiles(root, tuple(paths), tuple(index[label] for label in classes), tuple(order))
 
 
-MAX_MEMBERS = 1_000
-MAX_BYTES = 1 << 30  # of the whole archive, unpacked; CIFAR's are about 180 MB
-
-
 def read_members(
-    path: Path, wanted: Collection[str], *, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
+    path: Path, names: Collection[str], *, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
 ) -> Iterator[tuple[str, bytes]]:
-    """Each wanted member and its bytes, in the archive's order; the archive is read, and checked, to its end."""
-    missing = set(wanted)
+    """Read members of a `.tar.gz` into memory, without unpacking anything to disk.
+
+    The archive is read, and checked, to its end.
+
+    Args:
+        path: the archive.
+        names: the names of the members to read.
+        max_bytes: the largest allowed size of the unpacked archive.
+        max_members: the largest allowed number of members.
+
+    Returns:
+        An iterator over the name and the bytes of each of these members, in the order of the archive.
+    """
+    missing = set(names)
     try:
         with gzip.open(path) as unpacked:
             stream = _LimitedStream(unpacked, path, max_bytes)
             with tarfile.open(fileobj=stream, mode="r|") as tar:
                 for count, member in enumerate(tar, 1):
                     if count > max_members:
-                        raise DepthlrError(f"{path} has more than {max_members} members: it is not what it says.")
+                        raise DepthlrError(f"{path} has more than {max_members} members: it is not a known data set.")
                     _check_member(path, member, max_bytes)
                     if member.name in missing and member.isreg():
                         missing.remove(member.name)
                         yield member.name, _read_member(tar, member)
-            while stream.read(1 << 20):  # gzip checks its sum at the very end
+            while stream.read(1 << 20):  # gzip compares the checksum at the end of the file
                 pass
     except DepthlrError:
         raise
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, ArithmeticError, LookupError) as error:
-        # tarfile raises the last three, where a header's numbers or a map of holes make no sense.
+        # tarfile raises the last three if the numbers in a header, or the map of a sparse file, are invalid.
         raise DepthlrError(f"{path} cannot be read as a .tar.gz ({error}): delete it and fetch it again.") from error
     if missing:
         raise DepthlrError(f"{path} lacks {', '.join(sorted(missing))}: delete it and fetch it again.")
 
 
 def _check_member(path: Path, member: tarfile.TarInfo, max_bytes: int) -> None:
-    """A data set is plain files in folders; anything else is somebody's trick."""
+    """Raise an error unless the member is a plain file or a folder; the data sets contain nothing else."""
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
         raise DepthlrError(f"{path} has a member that points outside it ({member.name!r}): do not use this archive.")
     if not (member.isdir() or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)) or member.issparse():
         raise DepthlrError(f"{path} has a member that is no plain file ({member.name!r}): do not use this archive.")
-    if not 0 <= member.size <= max_bytes:  # before a buffer of that size is asked for
+    if not 0 <= member.size <= max_bytes:  # checked before a buffer of that size is allocated
         raise DepthlrError(f"{path} has a member of {member.size} bytes ({member.name!r}): do not use this archive.")
 
 
@@ -213,7 +249,7 @@ def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 class _LimitedStream(io.RawIOBase):
-    """A stream that refuses to unpack more than `limit` bytes, however little is stored."""
+    """A stream that raises an error after `limit` bytes, so that a small file cannot fill the memory."""
 
     def __init__(self, source: gzip.GzipFile, path: Path, limit: int) -> None:
         self.source, self.path, self.limit, self.left = source, path, limit, limit
@@ -225,5 +261,5 @@ class _LimitedStream(io.RawIOBase):
         content = self.source.read(self.left + 1 if size < 0 else min(size, self.left + 1))
         self.left -= len(content)
         if self.left < 0:
-            raise DepthlrError(f"{self.path} unpacks to more than {self.limit} bytes: it is not what it says.")
+            raise DepthlrError(f"{self.path} unpacks to more than {self.limit} bytes: it is not a known data set.")
         return content

@@ -1,4 +1,4 @@
-"""A folder of images, one folder a class, resized once and kept: ImageNet, or any part of it."""
+"""A folder of images with one folder per class, such as ImageNet, resized once and cached."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ IMAGES_ATTRIBUTION = (
 
 
 def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataSet:
-    """The images as uint8 (N, 3, size, size): short side to `size`, then the middle square.
+    """Load images as uint8 (N, 3, size, size): the short side is resized to `size`, then the central square is cropped.
 
-    The result is kept in `cache` under the digest of the files, so that a second load decodes nothing.
+    The result is cached under the digest of the files, so that the next load decodes no image.
+
+    Args:
+        folder: one folder per class, possibly in `train/`.
+        size: the height and width of the result.
+        cache: the folder of the cache; by default `images/` in depthlr's cache folder.
     """
     files = find_labelled_files(folder, IMAGE_SUFFIXES)
     digest = files.digest()
-    kept = (Path(cache) if cache else cache_folder() / "images") / f"{digest[:32]}-{size}.npz"
-    inputs = _read_cache(kept, len(files.paths), size)
-    fresh = inputs is None
-    if inputs is None:
-        inputs = _decode(files, size)
-    data = _data_set(files, inputs)
-    check_recorded(files.root, f"**/*{'|'.join(IMAGE_SUFFIXES)}", digest)
-    if fresh:
-        _write_cache(kept, inputs)
-    return data
-
-
-def _data_set(files: LabelledFiles, inputs: NDArray[np.uint8]) -> DataSet:
+    cached_folder = Path(cache) if cache else cache_folder() / "images"
+    cached_file = cached_folder / f"{digest[:32]}-{size}.npz"
+    cached = _read_cache(cached_file, len(files.paths), size)
+    inputs = _decode(files, size) if cached is None else cached
     labels = torch.tensor(files.labels, dtype=torch.int64)
-    return DataSet.from_tensors("images", torch.from_numpy(inputs), labels, len(files.classes), IMAGES_ATTRIBUTION)
+    data = DataSet.from_tensors("images", torch.from_numpy(inputs), labels, len(files.classes), IMAGES_ATTRIBUTION)
+    check_recorded(files.root, f"**/*{'|'.join(IMAGE_SUFFIXES)}", digest)
+    if cached is None:
+        _write_cache(cached_file, inputs)
+    return data
 
 
 def _decode(files: LabelledFiles, size: int) -> NDArray[np.uint8]:
     inputs = np.empty((len(files.paths), 3, size, size), np.uint8)
-    with ThreadPoolExecutor() as threads:  # Pillow decodes outside the interpreter's lock
+    with ThreadPoolExecutor() as threads:  # Pillow releases the interpreter's lock while it decodes
         for i, image in enumerate(threads.map(lambda path: _read_square(files.root / path, size), files.paths)):
             inputs[i] = image
     return inputs
@@ -63,13 +63,13 @@ def _read_square(path: Path, size: int) -> NDArray[np.uint8]:  # (3, size, size)
                 (max(size, round(width * scale)), max(size, round(height * scale))), image_module.Resampling.BICUBIC
             )
     except (OSError, ValueError, SyntaxError, ZeroDivisionError, image_module.DecompressionBombError) as error:
-        raise DepthlrError(f"{path} is no image that can be read ({error}): replace it or remove it.") from error
+        raise DepthlrError(f"{path} cannot be read as an image ({error}): replace it or remove it.") from error
     left, top = (whole.width - size) // 2, (whole.height - size) // 2
     return np.asarray(whole.crop((left, top, left + size, top + size)), np.uint8).transpose(2, 0, 1)
 
 
 def _read_cache(path: Path, count: int, size: int) -> NDArray[np.uint8] | None:
-    """What an earlier load kept, or None where it is absent or damaged: it can be made again."""
+    """Return the cached images, or None if they are absent or damaged: then they are decoded again."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             inputs, digest = arrays["inputs"], str(arrays["digest"])
@@ -85,7 +85,7 @@ def _write_cache(path: Path, inputs: NDArray[np.uint8]) -> None:
         with replace_file(path) as file:
             np.savez(file, inputs=inputs, digest=np.array(_digest(inputs)))
     except OSError:
-        pass  # only time is lost
+        pass  # the next load decodes the images again
 
 
 def _digest(inputs: NDArray[np.uint8]) -> str:
@@ -93,6 +93,7 @@ def _digest(inputs: NDArray[np.uint8]) -> str:
 
 
 def import_pillow() -> ModuleType:
+    """Import `PIL.Image`, an optional dependency that only images need."""
     try:
         from PIL import Image
     except ImportError as error:

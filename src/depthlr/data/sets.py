@@ -1,4 +1,4 @@
-"""A labelled data set that lies wholly in memory as bytes, and becomes numbers of order one as it is batched."""
+"""Data sets in memory: images or spectrograms stored as bytes (`DataSet`), and a user's own tensors (`TensorSet`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from depthlr.python_name import called
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Images or spectrograms, and their labels. `mean` and `std`, one a channel, are in units of the stored bytes."""
+    """Images or spectrograms with labels. `mean` and `std`, in units of the stored bytes, normalize each channel."""
 
     name: str
     inputs: Tensor = field(repr=False)  # uint8 (N, C, H, W)
@@ -27,8 +27,8 @@ class DataSet:
     std: tuple[float, ...]
     digest: str
     attribution: str
-    # (2, C, 1, 1) on the device of the inputs: a tensor made of Python numbers inside `batch` would be a copy from the
-    # host, which a CUDA graph cannot capture.
+    # Mean and std, (2, C, 1, 1), on the device of the inputs. A tensor made from Python numbers inside `batch` would be
+    # a copy from the host, which a CUDA graph cannot capture.
     _moments: Tensor = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -45,13 +45,21 @@ class DataSet:
 
     @classmethod
     def from_tensors(cls, name: str, inputs: Tensor, targets: Tensor, classes: int, attribution: str) -> Self:
-        """A data set normalised by its own mean and std, with its own digest."""
+        """Make a data set whose mean, std and digest are computed from the inputs.
+
+        Args:
+            name: the name of the data set.
+            inputs: uint8 (N, C, H, W).
+            targets: int64 (N,), labels from 0 to classes - 1.
+            classes: the number of classes.
+            attribution: the authors and the terms of use.
+        """
         if not len(inputs):
             raise DepthlrError(f"{name} holds no examples: name a folder that holds some.")
         if not 0 <= int(targets.min()) <= int(targets.max()) < classes:
             raise DepthlrError(
-                f"{name} has labels from {int(targets.min())} to {int(targets.max())}, but {classes} classes number "
-                f"0 to {classes - 1}: the files are damaged or of another data set; fetch them again."
+                f"{name} has labels from {int(targets.min())} to {int(targets.max())}, but {classes} classes "
+                f"need labels from 0 to {classes - 1}: the files are damaged or of another data set; fetch them again."
             )
         mean, std = channel_moments(inputs)
         return cls(name, inputs, targets, classes, mean, std, examples_digest(inputs, targets), attribution)
@@ -77,7 +85,11 @@ class DataSet:
 
 
 def channel_moments(inputs: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and std of each channel of uint8 (N, C, H, W), exact: both follow from how often each byte occurs."""
+    """Return the mean and the std of each channel, computed exactly from the histogram of the bytes.
+
+    Args:
+        inputs: uint8 (N, C, H, W).
+    """
     means, stds = [], []
     values = torch.arange(256, dtype=torch.float64)
     for channel in inputs.unbind(1):
@@ -89,7 +101,12 @@ def channel_moments(inputs: Tensor) -> tuple[tuple[float, ...], tuple[float, ...
 
 
 def examples_digest(inputs: Tensor, targets: Tensor) -> str:
-    """sha256 of shape, inputs and targets, whatever file or archive held them."""
+    """Return the sha256 of shape, inputs and targets, whatever file or archive they came from.
+
+    Args:
+        inputs: the inputs of all examples.
+        targets: the targets of all examples.
+    """
     digest = hashlib.sha256(repr((str(inputs.dtype), *inputs.shape)).encode())
     for tensor in (inputs, targets):
         digest.update(tensor.contiguous().numpy().data)
@@ -98,7 +115,7 @@ def examples_digest(inputs: Tensor, targets: Tensor) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TensorSet:
-    """Examples as the user made them: inputs are passed to the model, and targets to the loss, unchanged."""
+    """A user's own examples. The model gets the inputs, and the loss the targets, without a change."""
 
     name: str
     inputs: Tensor = field(repr=False)  # (N, ...)
@@ -116,7 +133,7 @@ class TensorSet:
 
     @property
     def classes(self) -> int:
-        """Values an integer target can have; 0 for numbers to regress on."""
+        """The number of values that an integer target can have; 0 for regression."""
         return 0 if self.targets.is_floating_point() else int(self.targets.max()) + 1
 
     @property
@@ -146,26 +163,38 @@ class TensorSet:
 
 
 def gather_batches(name: str, batches: Iterable[Any]) -> TensorSet:
-    """All examples of an iterable of (inputs, target) batches, in its order."""
+    """Collect all batches of an iterable in memory, in its order.
+
+    Args:
+        name: the name of the data set.
+        batches: a DataLoader, or any iterable of pairs of tensors (inputs, target).
+    """
     inputs, targets = [], []
     for batch in batches:
         pair = isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(part, Tensor) for part in batch)
         if not pair:
             raise DepthlrError(
-                f"{name} gave a batch of type {type(batch).__name__}: give pairs of tensors, (inputs, target)."
+                f"{name} returned a batch of type {type(batch).__name__}: return pairs of tensors, (inputs, target)."
             )
         inputs.append(batch[0].detach().cpu())
         targets.append(batch[1].detach().cpu())
     if not inputs:
-        raise DepthlrError(f"{name} gave no batches: check what it iterates over.")
+        raise DepthlrError(f"{name} returned no batches: check what it iterates over.")
     try:
         return TensorSet(name, torch.cat(inputs), torch.cat(targets))
     except RuntimeError as error:
-        raise DepthlrError(f"{name} gave batches of different shapes ({error}): pad or crop them alike.") from error
+        raise DepthlrError(
+            f"{name} returned batches of different shapes ({error}): pad or crop them to the same shape."
+        ) from error
 
 
 def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
-    """The examples that `package.module:callable` returns: a DataLoader, an iterable of batches, or Examples."""
+    """Load the data that a user's callable returns.
+
+    Args:
+        name: `package.module:callable`. It returns a DataLoader, an iterable of batches, or `Examples`.
+        options: the keyword arguments of the callable.
+    """
     try:
         return _call_and_gather(name, options)
     except DepthlrError:

@@ -1,10 +1,11 @@
-"""The data sets by name, and loading one."""
+"""The data sets by name, and `load`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from depthlr.data.audio import load_wav
@@ -22,19 +23,19 @@ from depthlr.spec_text import split_spec, unquote
 
 @dataclass(frozen=True)
 class Source:
-    """How a data set is read from a folder, with which options, and where it can be had."""
+    """How to read a data set from a folder, its options, and where it can be downloaded."""
 
-    read: Callable[..., Examples]  # folder, then the options by name
-    options: Mapping[str, int | None] = field(default_factory=dict)  # with their defaults; None takes a path
-    needs_folder: bool = False  # or lies in depthlr's own data folder unless told otherwise
+    read: Callable[..., Examples]  # takes the folder, then the options by name
+    options: Mapping[str, int | None] = field(default_factory=dict)  # names and defaults; None stands for a path
+    needs_folder: bool = False  # otherwise the default is depthlr's own data folder
     published: Layout | None = None  # the archive that --download fetches
     on_npm: bool = False
 
 
 SOURCES: dict[str, Source] = {
     "digits": Source(lambda folder: load_digits()),
-    "cifar10": Source(lambda folder: load_cifar(CIFAR10, folder), published=CIFAR10.layouts[0], on_npm=True),
-    "cifar100": Source(lambda folder: load_cifar(CIFAR100, folder), published=CIFAR100.layouts[0]),
+    "cifar10": Source(partial(load_cifar, CIFAR10), published=CIFAR10.layouts[0], on_npm=True),
+    "cifar100": Source(partial(load_cifar, CIFAR100), published=CIFAR100.layouts[0]),
     "images": Source(load_images, {"size": 64, "cache": None}, needs_folder=True),
     "wav": Source(load_wav, {"mels": 32, "frames": 64}, needs_folder=True),
     "text": Source(load_text, {"context": 128}, needs_folder=True),
@@ -42,26 +43,40 @@ SOURCES: dict[str, Source] = {
 
 
 def load(name: str, folder: Path | str | None = None, **options: int | str | Path) -> Examples:
-    """A data set, verified; options go by name or in the name: `load("images?size=32", folder)`."""
+    """Load and verify a data set.
+
+    Args:
+        name: one of `SOURCES`, or `package.module:callable`. Options may follow: `images?size=32`.
+        folder: where the data lies; by default depthlr's own data folder.
+        **options: options by name. They replace those in `name`.
+    """
     name, written = parse_name(name)
-    if is_python_name(name):
-        return load_from_callable(name, {**written, **options} | ({} if folder is None else {"folder": str(folder)}))
-    source = source_of(name)
     given = {**written, **options}
+    if is_python_name(name):
+        if folder is not None:
+            given["folder"] = str(folder)
+        return load_from_callable(name, given)
+    source = source_of(name)
     for key in given:
         if key not in source.options:
             known = f"takes {', '.join(source.options)}" if source.options else "takes no options"
             raise DepthlrError(f"{name} has no option {key!r}: it {known}.")
     if folder is None and source.needs_folder:
-        raise DepthlrError(f"{name} reads a folder of yours: name it, as in depthlr data {name} --folder FOLDER.")
+        raise DepthlrError(f"{name} reads your own folder: name it, as in depthlr data {name} --folder FOLDER.")
     place = data_folder() if folder is None else Path(folder).expanduser()
+    parsed = {key: _parse_option(name, key, value, source.options[key]) for key, value in given.items()}
     try:
-        return source.read(place, **{key: _parse_option(name, key, given[key], source.options[key]) for key in given})
+        return source.read(place, **parsed)
     except OSError as error:
         raise DepthlrError(f"{name} cannot be read from {place} ({error}): check the folder.") from error
 
 
 def source_of(name: str) -> Source:
+    """Return the source of a data set.
+
+    Args:
+        name: one of `SOURCES`, or `package.module:callable`, without options.
+    """
     if is_python_name(name):
         return Source(lambda folder: load_from_callable(name, {}))
     if name not in SOURCES:
@@ -73,12 +88,16 @@ def source_of(name: str) -> Source:
 
 
 def data_folder() -> Path:
-    """Where fetched data sets lie unless told otherwise."""
+    """Return the default folder of downloaded data sets."""
     return cache_folder() / "data"
 
 
 def parse_name(text: str) -> tuple[str, dict[str, str]]:
-    """`images?size=64&cache=/tmp` as a name and its options."""
+    """Split a name such as `images?size=64&cache=/tmp` into the name and its options.
+
+    Args:
+        text: what the user wrote.
+    """
     name, options = split_spec(text, example="size=64")
     return name, {key: unquote(value) for key, value in options.items()}
 

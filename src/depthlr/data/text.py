@@ -1,4 +1,4 @@
-"""A text as a stream of character ids; an example is a window of it, and its targets are the ids that follow."""
+"""A text file as character ids: an example is a window of the text, and its targets are the characters that follow."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from depthlr.errors import DepthlrError
 
 @dataclass(frozen=True, eq=False)
 class TextSet:
-    """Example i reads `context` ids from place `i * stride` on and predicts each one's next.
+    """A text as ids. Example i holds the `context` ids that start at `i * stride`; each target is the next id.
 
-    Id k stands for `characters[k]`. With a stride of `context` examples do not overlap.
+    Id k stands for `characters[k]`. With `stride=context` the examples do not overlap.
     """
 
     name: str
@@ -55,15 +55,19 @@ class TextSet:
 
     @property
     def overlaps(self) -> bool:
-        """Do windows share ids with their neighbours?"""
+        """Whether neighbouring windows have characters in common."""
         return self.stride < self.context
 
     def one_pass(self) -> Tensor:
-        """Indices of windows that do not overlap."""
+        """Return the indices of windows that do not overlap."""
         return torch.arange(0, len(self), -(-self.context // self.stride))
 
     def cut(self, held_out: int) -> tuple[Self, Self]:
-        """The text before its last part, and that part, which holds so many examples."""
+        """Cut the text in two: the first part to train on, the last part to evaluate on.
+
+        Args:
+            held_out: the number of examples in the last part.
+        """
         place = len(self.ids) - self.context - 1 - (held_out - 1) * self.stride
         if place <= self.context:
             raise DepthlrError(f"{self.name}: {held_out} held-out windows leave too little text to train on.")
@@ -83,15 +87,22 @@ TEXT_ATTRIBUTION = "your own file; its author's terms hold (tiny shakespeare: pu
 
 
 def load_text(folder: Path, context: int = 128) -> TextSet:
-    """The UTF-8 text in `folder` (or in the file it names); its characters are numbered in code point order."""
+    """Read a text in UTF-8. Its characters are numbered in the order of their code points.
+
+    Args:
+        folder: a folder with one `.txt` file, or the file itself.
+        context: the number of characters in a window.
+    """
     path = _find_text(folder)
     content = path.read_bytes()
     if not content:
-        raise DepthlrError(f"{path} holds no text: name a file that does.")
+        raise DepthlrError(f"{path} holds no text: choose a file with text.")
     try:
         points = np.frombuffer(content.decode().encode("utf-32-le"), "<u4")
     except UnicodeDecodeError as error:
-        raise DepthlrError(f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): convert it.") from error
+        raise DepthlrError(
+            f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): convert it to UTF-8."
+        ) from error
     alphabet, ids = np.unique(points, return_inverse=True)
     if len(alphabet) > 32_768:
         raise DepthlrError(f"{path} has {len(alphabet)} different characters, more than 32768: choose another text.")
@@ -111,7 +122,7 @@ def _find_text(folder: Path) -> Path:
     if folder.is_file():
         return folder
     if not folder.exists():
-        raise DepthlrError(f"There is no folder {folder}: name the one that holds the data.")
+        raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
     found = sorted(folder.glob("*.txt"))
     if len(found) != 1:
         raise DepthlrError(f"{folder} holds {len(found)} .txt files: name the one to read.")

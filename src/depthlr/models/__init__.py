@@ -1,4 +1,4 @@
-"""Models: the zoo, and any model named by text."""
+"""Layer 1: the models that ship with depthlr, and any other model named by text."""
 
 from depthlr.models.build import build
 from depthlr.models.convolution import CNN, CNN1d, ResNet

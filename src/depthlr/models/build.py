@@ -1,4 +1,4 @@
-"""From a model's text to the model and an example input for it."""
+"""Build a model from its text, with an example input."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -15,10 +15,17 @@ from depthlr.models.zoo import ZOO
 
 
 def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False) -> tuple[nn.Module, Example]:
-    """The model, freshly initialised by torch, and an example input with a batch of 2.
+    """Build a model with new weights, as torch initializes them.
 
-    `input` such as `3x32x32` or `ids:128:50257` replaces the example; a zoo model is also built to fit it. With
-    `meta=True` nothing is allocated: parameters and example live on the meta device, unless building reads values.
+    Args:
+        spec: the model, as text such as `cnn?layers=8` or parsed.
+        input: the shape of the example input, such as `3x32x32` or `ids:128:50257`. A zoo model is built to fit it.
+            By default the model determines the shape.
+        meta: build on the meta device, which allocates no memory. A model whose constructor reads values of tensors is
+            built on the CPU instead.
+
+    Returns:
+        The model, and an example input with a batch of 2.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     shape = None if input is None else parse_input(input)
@@ -26,8 +33,8 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
         return _build(spec, shape, meta)
     except DepthlrError:
         raise
-    except Exception as error:  # builders are other people's code: timm, transformers, the user's own
-        if meta:  # it may read values, such as those of torch.linspace(0, p, blocks), which the meta device has not
+    except Exception as error:  # timm, transformers and the user's own code can raise anything
+        if meta:  # the constructor may read values, such as torch.linspace(0, p, blocks); the meta device has none
             return build(spec, input=input)
         raise DepthlrError(f"{spec} could not be built ({kind_and_message(error)}).") from error
 
@@ -35,21 +42,22 @@ def build(spec: str | ModelSpec, *, input: str | None = None, meta: bool = False
 def _build(spec: ModelSpec, shape: InputShape | None, meta: bool) -> tuple[nn.Module, Example]:
     with torch.device("meta") if meta else nullcontext():
         if spec.family == "zoo":
-            model, wanted = _build_zoo(spec, shape)
-            return model, (wanted.tensor(meta=meta),)
+            model, zoo_shape = _build_zoo(spec, shape)
+            return model, (zoo_shape.tensor(meta=meta),)
         if spec.family == "timm":
             model, image = build_timm(spec.name, dict(spec.arguments))
             return model, ((shape or image).tensor(meta=meta),)
         if spec.family == "hf":
             model, inputs = build_hf(spec.name, dict(spec.arguments))
-            return model, {name: s.tensor(meta=meta) for name, s in _hf_inputs(model, inputs, shape).items()}
+            shapes = _hf_inputs(model, inputs, shape)
+            return model, {name: one.tensor(meta=meta) for name, one in shapes.items()}
         model, example = build_python(spec.name, dict(spec.arguments))
     if shape is not None:
         return model, (shape.tensor(meta=meta),)
     if example is None:
         raise DepthlrError(
-            f"{spec.name} returned a model without an example input: give one, such as 3x32x32 or ids:128:50257, "
-            "or let the callable return (model, example)."
+            f"{spec.name} returned a model without an example input: give an input such as 3x32x32 or "
+            "ids:128:50257, or let the callable return (model, example)."
         )
     return model, example
 
@@ -60,7 +68,9 @@ def _build_zoo(spec: ModelSpec, shape: InputShape | None) -> tuple[nn.Module, In
     fitted = {} if shape is None else entry.arguments_for(shape)
     for key, value in fitted.items():
         if spec.arguments.get(key, value) != value:
-            raise DepthlrError(f"{spec} has {key}={spec.arguments[key]} but the input {shape} means {value}: drop one.")
+            raise DepthlrError(
+                f"{spec} has {key}={spec.arguments[key]} but the input {shape} needs {key}={value}: remove one."
+            )
     arguments: dict[str, Any] = {**entry.defaults, **fitted, **spec.arguments}
     return entry.builder(**arguments), shape or entry.input(arguments)
 
@@ -74,6 +84,8 @@ def _hf_inputs(
     if shape is None:
         return inputs
     if isinstance(shape, Ids):
-        return dict.fromkeys([key for key in inputs if key.endswith("input_ids")] or [name], shape)
+        names = [key for key in inputs if key.endswith("input_ids")]
+        return dict.fromkeys(names or [name], shape)
     decoder = {key: ids for key, ids in inputs.items() if key == "decoder_input_ids"}
-    return decoder | {"inputs_embeds" if name == "input_ids" else name: shape}
+    main = "inputs_embeds" if name == "input_ids" else name  # a model of tokens takes numbers under another name
+    return decoder | {main: shape}

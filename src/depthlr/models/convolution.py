@@ -1,4 +1,4 @@
-"""A stride-1 convolution that keeps the spatial size, on a torus or with zeros at the border (Sec. 3.1)."""
+"""Convolutional networks of the paper: the plain CNN (Sec. 3.1, Eq. 3) and the ResNet (Eq. 4, App. C)."""
 
 from typing import ClassVar
 
@@ -14,10 +14,14 @@ ZERO_PADDINGS: dict[int, type[nn.Module]] = {1: nn.ZeroPad1d, 2: nn.ZeroPad2d}
 
 
 class CircularPad(nn.Module):
-    """A torus cut open: `before` sites of the far side in front, `after` of the near side behind, in each dimension.
+    """Circular padding in every spatial dimension.
 
-    Joined from slices, it keeps channels-last memory and fuses with its neighbours when compiled; torch's own circular
-    padding does neither, and its copies cost three times the convolution.
+    It concatenates slices, which keeps the channels-last layout and can be fused by a compiler. torch's own circular
+    padding does neither, and takes three times as long as the convolution.
+
+    Args:
+        before: how many values of the far end to put in front.
+        after: how many values of the near end to append.
     """
 
     def __init__(self, before: int, after: int) -> None:
@@ -28,7 +32,9 @@ class CircularPad(nn.Module):
         for dimension in range(2, x.dim()):
             size = x.shape[dimension]
             if max(self.before, self.after) > size:
-                raise DepthlrError(f"a kernel of {self.before + self.after + 1} does not fit around {size} sites.")
+                raise DepthlrError(
+                    f"A kernel of {self.before + self.after + 1} does not fit an input of {size}: choose a smaller one."
+                )
             last, first = x.narrow(dimension, size - self.before, self.before), x.narrow(dimension, 0, self.after)
             x = torch.cat((last, x, first), dimension)
         return x
@@ -37,11 +43,22 @@ class CircularPad(nn.Module):
 def same_convolution(
     dimensions: int, inputs: int, outputs: int, kernel: int, padding: str = "circular", bias: bool = False
 ) -> nn.Module:
-    """Offsets Delta = -(k-1)//2 .. k//2 in each dimension, so an even kernel reaches one further to the right."""
+    """Make a convolution with stride 1 that keeps the spatial size (Sec. 3.1).
+
+    The offsets are -(k-1)//2 to k//2 in each dimension: an even kernel reaches one further to the right.
+
+    Args:
+        dimensions: the number of spatial dimensions, 1 or 2.
+        inputs: the number of input channels.
+        outputs: the number of output channels.
+        kernel: the size of the kernel, k.
+        padding: circular or zeros.
+        bias: whether to add a bias.
+    """
     kernel = check.count("kernel", kernel)
     padding = check.one_of("padding", padding, ("circular", "zeros"))
     convolution = CONVOLUTIONS[dimensions]
-    if padding == "zeros" and kernel % 2 == 1:  # the convolution's own padding makes no padded copy
+    if padding == "zeros" and kernel % 2 == 1:  # the convolution pads by itself, without a copy
         return convolution(inputs, outputs, kernel, padding=kernel // 2, bias=bias)
     if kernel == 1:
         return convolution(inputs, outputs, kernel, bias=bias)
@@ -51,7 +68,18 @@ def same_convolution(
 
 
 class CNN(nn.Module):
-    """`layers` 2-D convolutions and a head: effective depth layers + 1."""
+    """Identical 2-D convolutions, average pooling and a linear head: effective depth `layers` + 1.
+
+    Args:
+        layers: the number of convolutions.
+        width: the number of channels.
+        inputs: the number of input channels.
+        classes: the number of outputs.
+        kernel: the size of the kernel.
+        activation: a key of `ACTIVATIONS`.
+        padding: circular or zeros.
+        bias: whether the convolutions have a bias.
+    """
 
     dimensions: ClassVar[int] = 2
 
@@ -73,7 +101,7 @@ class CNN(nn.Module):
         convolutions = [
             same_convolution(self.dimensions, n, width, kernel, padding=padding, bias=bias) for n in channels
         ]
-        # Each layer is W sigma(z), as in Eq. 3: what repeats is one module, which a compiler fuses once for all.
+        # Each layer is W sigma(z), as in Eq. 3, in one module, so that a compiler needs to compile it only once.
         deeper = (nn.Sequential(make_activation(activation), c) for c in convolutions[1:])
         self.layers = nn.ModuleList([convolutions[0], *deeper])
         self.last_activation = make_activation(activation)
@@ -87,15 +115,15 @@ class CNN(nn.Module):
 
 
 class CNN1d(CNN):
-    """The same on sequences, (batch, inputs, length): the paper's 1-D case."""
+    """The CNN for sequences, (batch, inputs, length): the 1-D case of the paper."""
 
     dimensions: ClassVar[int] = 1
 
 
 class ResidualBranch(nn.Sequential):
-    """W sigma(z), `branch_layers` times; BatchNorm stands right after each convolution, dropout at the end.
+    """W sigma(z), `branch_layers` times, with BatchNorm after each convolution and dropout at the end.
 
-    BatchNorm after the last convolution makes the branch blind to that weight's scale, hence to K^(-1/2) on it.
+    With BatchNorm after the last convolution, the scale of its weight, and so the factor K^(-1/2), has no effect.
     """
 
     def __init__(
@@ -112,7 +140,7 @@ class ResidualBranch(nn.Sequential):
     ) -> None:
         modules: list[nn.Module] = []
         for _ in range(branch_layers):
-            # BatchNorm subtracts whatever bias the convolution adds and has one of its own.
+            # BatchNorm removes the bias of the convolution and has its own.
             weighted = [same_convolution(2, width, width, kernel, padding=padding, bias=bias and not batch_norm)]
             if batch_norm:
                 weighted.append(nn.BatchNorm2d(width))
@@ -136,9 +164,22 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """`plain` plain layers (the stem is the first), `blocks` residual blocks, a head: effective depth is their sum.
+    """Plain layers, residual blocks z + W sigma(z), pooling and a head: effective depth `plain` + `blocks` + 1.
 
-    `activation_after=True` puts sigma behind the convolution, z + sigma(W z), as the authors' public code ran it.
+    Args:
+        blocks: the number of residual blocks, K.
+        width: the number of channels.
+        inputs: the number of input channels.
+        classes: the number of outputs.
+        plain: the number of plain convolutions before the blocks; the first one is the stem.
+        branch_layers: the number of convolutions in a block, 1 or 2.
+        kernel: the size of the kernel.
+        activation: a key of `ACTIVATIONS`.
+        padding: circular or zeros.
+        bias: whether the convolutions have a bias.
+        batch_norm: whether BatchNorm follows each convolution of a block.
+        dropout: the probability of dropping a value at the end of a block.
+        activation_after: put sigma after the convolution, z + sigma(W z), as the authors' public code does.
     """
 
     def __init__(
@@ -165,7 +206,7 @@ class ResNet(nn.Module):
             raise DepthlrError(f"branch_layers={branch_layers!r} is not offered: choose 1 or 2.")
         channels = [check.count("inputs", inputs), *[width] * (check.count("plain", plain) - 1)]
         self.plain = nn.ModuleList(same_convolution(2, n, width, kernel, padding=padding, bias=bias) for n in channels)
-        # One sigma between plain layers; one more behind the last only where the blocks expect activations.
+        # One sigma between plain layers. One more follows the last if the blocks expect activations.
         between = len(channels) if activation_after else len(channels) - 1
         self.plain_activations = nn.ModuleList(make_activation(activation) for _ in range(between))
         branches = (
@@ -175,8 +216,8 @@ class ResNet(nn.Module):
             for _ in range(blocks)
         )
         self.blocks = nn.ModuleList(ResidualBlock(branch) for branch in branches)
-        # z^(K) is a pre-activation like any other, so the head reads sigma(z^(K)), as it does in the CNN. With sigma
-        # behind the convolutions the stream is already a sum of activations, and goes to the head as it is.
+        # z^(K) is a pre-activation, so the head reads sigma(z^(K)), as in the CNN. With activation_after the stream is
+        # already a sum of activations, and the head reads it directly.
         self.last_activation = nn.Identity() if activation_after else make_activation(activation)
         self.head = nn.Linear(width, check.count("classes", classes))
 

@@ -1,4 +1,4 @@
-"""An example input: what a model's forward is called with so that it can be watched, `3x32x32` or `ids:128:50257`."""
+"""Example inputs of models, and their shapes as text: `3x32x32` or `ids:128:50257`."""
 
 import math
 import re
@@ -10,14 +10,14 @@ from torch import Tensor
 from depthlr.errors import DepthlrError
 
 Example = tuple[Tensor, ...] | dict[str, Tensor]
-"""Positional arguments, or keyword arguments, of a forward."""
+"""The positional arguments (a tuple) or keyword arguments (a dict) of a model's forward."""
 
-BATCH_SIZE = 2  # enough for BatchNorm in train mode, and no more
+BATCH_SIZE = 2  # the smallest that BatchNorm accepts in train mode
 
 
 @dataclass(frozen=True)
 class Floats:
-    """Normal numbers of this shape, the batch left out; prints as `3x32x32`."""
+    """An input of normal random numbers. `shape` is without the batch; `str` returns `3x32x32`."""
 
     shape: tuple[int, ...]
 
@@ -26,9 +26,15 @@ class Floats:
 
     @property
     def size(self) -> int:
+        """The number of values in one example."""
         return math.prod(self.shape)
 
-    def tensor(self, *, meta: bool = False) -> Tensor:  # (2, *shape), the same numbers each time
+    def tensor(self, *, meta: bool = False) -> Tensor:
+        """Return a batch, (2, *shape), with the same values on every call.
+
+        Args:
+            meta: return a tensor on the meta device, without values.
+        """
         if meta:
             return torch.empty(BATCH_SIZE, *self.shape, device="meta")
         return torch.randn(BATCH_SIZE, *self.shape, generator=torch.Generator().manual_seed(0))
@@ -36,7 +42,7 @@ class Floats:
 
 @dataclass(frozen=True)
 class Ids:
-    """Token ids below `vocabulary`; prints as `ids:128:50257`."""
+    """An input of token ids from 0 to vocabulary - 1. `str` returns `ids:128:50257`."""
 
     sequence: int
     vocabulary: int
@@ -44,7 +50,12 @@ class Ids:
     def __str__(self) -> str:
         return f"ids:{self.sequence}:{self.vocabulary}"
 
-    def tensor(self, *, meta: bool = False) -> Tensor:  # int64 (2, sequence), the same ids each time
+    def tensor(self, *, meta: bool = False) -> Tensor:
+        """Return a batch, int64 (2, sequence), with the same ids on every call.
+
+        Args:
+            meta: return a tensor on the meta device, without values.
+        """
         shape = (BATCH_SIZE, self.sequence)
         if meta:
             return torch.empty(shape, dtype=torch.int64, device="meta")
@@ -55,7 +66,11 @@ InputShape = Floats | Ids
 
 
 def parse_input(text: str) -> InputShape:
-    """The shape of one example from its text; the batch is added later."""
+    """Read the shape of one example, without the batch.
+
+    Args:
+        text: `3x32x32`, or `ids:SEQUENCE:VOCABULARY`.
+    """
     if match := re.fullmatch(r"ids:([1-9]\d{0,17}):([1-9]\d{0,17})", text):
         return Ids(int(match[1]), int(match[2]))
     if re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text):

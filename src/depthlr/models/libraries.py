@@ -1,4 +1,4 @@
-"""Models of the transformers package, untrained, from a model type such as gpt2 and the arguments of its config."""
+"""Models of other libraries, without pretrained weights: timm, transformers, and a user's own callable."""
 
 from __future__ import annotations
 
@@ -15,11 +15,28 @@ from depthlr.models.inputs import Example, Floats, Ids, InputShape
 from depthlr.python_name import called
 from depthlr.spec_text import Value
 
-_declared: list[torch.library.Library] = []  # operators vanish with their library, so it is kept
+# Masked before causal: bert and similar models are listed under both, and are encoders by default.
+HEAD_CLASSES = (
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModelForAudioClassification",
+    "AutoModelForSequenceClassification",
+    "AutoModel",
+)
+SEQUENCE_LENGTH = 16  # enough to run every operation
+IMAGE_SIZE = 224  # for convolutional models, which take any size
+AUDIO_SAMPLES = 8000  # half a second of speech
+_declared: list[torch.library.Library] = []  # kept, since operators disappear with their library
 
 
 def import_torchvision() -> None:
-    """Import it if it is there, with or without its compiled operators."""
+    """Import torchvision if it is installed, with or without its compiled operators.
+
+    timm and transformers import torchvision where it is installed. If its wheel was built for another torch, its
+    operators do not load, and the import fails because two of them are missing. No model here calls those two.
+    Declared without an implementation, they let the import succeed.
+    """
     if find_spec("torchvision") is None:
         return
     try:
@@ -35,10 +52,18 @@ def import_torchvision() -> None:
 
 
 def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Floats]:
-    """The model with random weights, and the image size timm records for it."""
+    """Build a model of timm with random weights.
+
+    Args:
+        name: a name that `timm.list_models()` returns.
+        arguments: the keyword arguments of `timm.create_model`.
+
+    Returns:
+        The model, and the shape of the images that it takes.
+    """
     timm = _import_timm()
     if arguments.get("pretrained"):
-        raise DepthlrError("pretrained weights are not wanted here: depthlr looks at models as they are initialised.")
+        raise DepthlrError("pretrained weights are not supported: depthlr measures models at initialization.")
     if not timm.is_model(name.partition(".")[0]):
         near = did_you_mean(name, timm.list_models())
         raise DepthlrError(f"timm has no model {name!r}{near}: see timm.list_models() for those it has.")
@@ -75,22 +100,16 @@ def _import_timm() -> Any:
         ) from error
 
 
-# Masked before causal: bert and its kin are listed under both, and are encoders unless told otherwise.
-HEAD_CLASSES = (
-    "AutoModelForMaskedLM",
-    "AutoModelForCausalLM",
-    "AutoModelForImageClassification",
-    "AutoModelForAudioClassification",
-    "AutoModelForSequenceClassification",
-    "AutoModel",
-)
-SEQUENCE_LENGTH = 16  # long enough to see every operation
-IMAGE_SIZE = 224  # of convolutional models, which take any size
-AUDIO_SAMPLES = 8000  # half a second of speech
-
-
 def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping[str, InputShape]]:
-    """The model with random weights and a head, and the inputs its forward wants, by name."""
+    """Build a model of transformers with random weights and a head.
+
+    Args:
+        name: a model type, such as gpt2.
+        arguments: the keyword arguments of its config.
+
+    Returns:
+        The model, and the shapes of the inputs of its forward by name; none if their size is unknown.
+    """
     transformers = _import_transformers()
     config = _make_config(transformers, name, arguments)
     heads: tuple[str, ...] = HEAD_CLASSES
@@ -109,6 +128,11 @@ def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping
 
 
 def main_input_name(model: nn.Module) -> str:
+    """Return the name of the main input of a transformers model.
+
+    Args:
+        model: the model.
+    """
     name = getattr(model, "main_input_name", "input_ids")
     return name if isinstance(name, str) else str(name[0])  # OneFormer has two
 
@@ -116,16 +140,16 @@ def main_input_name(model: nn.Module) -> str:
 def _make_model(auto: Any, config: Any) -> nn.Module:
     try:
         kinds = auto._model_mapping[type(config)]
-        if isinstance(kinds, tuple) and not config.architectures:  # with a teacher or without: by that name it chooses
+        if isinstance(kinds, tuple) and not config.architectures:  # such as DeiT with or without a teacher
             config.architectures = [kinds[0].__name__]
         model: nn.Module = auto.from_config(config)
-    except ModuleNotFoundError as error:  # raised for whatever goes wrong while the model's file is imported
+    except ModuleNotFoundError as error:  # transformers raises it for any error during the import of a model
         root: BaseException = error
         while root.__cause__ is not None:
             root = root.__cause__
-        hint = (
-            "install the torchvision that matches your torch, or none" if "torchvision" in str(root) else "install it"
-        )
+        hint = "install it"
+        if "torchvision" in str(root):
+            hint = "install the torchvision that matches your torch, or none"
         raise DepthlrError(f"transformers could not load {config.model_type} ({root}): {hint}.") from error
     return model
 
@@ -137,25 +161,29 @@ def _make_config(transformers: Any, name: str, arguments: dict[str, Value]) -> A
     config_class = transformers.CONFIG_MAPPING[name]
     default = config_class()
     for key in arguments:
-        # A config swallows any keyword, so that a misspelt n_layers would silently build the default depth.
+        # A config accepts any keyword: a misspelled n_layers would silently build the default depth.
         if not hasattr(default, key):
             near = did_you_mean(key, default.to_dict())
             raise DepthlrError(
                 f"The config of {name} has no {key!r}{near}: see {config_class.__name__} for those it has."
             )
+    keywords: dict[str, Any] = dict(arguments)
+    for key, value in arguments.items():
+        if isinstance(value, tuple):
+            keywords[key] = list(value)
     try:
-        config = config_class(**{key: list(v) if isinstance(v, tuple) else v for key, v in arguments.items()})
+        config = config_class(**keywords)
     except (TypeError, ValueError) as error:
         raise DepthlrError(f"The config of {name} does not take these arguments: {error}") from error
     if hasattr(config, "use_cache") and "use_cache" not in arguments:
-        config.use_cache = False  # the key-value cache serves generation, and only clutters a trace
+        config.use_cache = False  # the key-value cache is for generation only
     if hasattr(config, "_experts_implementation") and "_experts_implementation" not in arguments:
         config._experts_implementation = "batched_mm"  # the grouped kernel has no forward-mode derivative
     return config
 
 
 def _input_shapes(config: Any, main: str) -> Mapping[str, InputShape]:
-    """What the model's main input is, and a decoder's beside it; nothing where its size is not known."""
+    """Return the shape of the main input, and of the decoder's if there is one; nothing if the size is unknown."""
     text = config.get_text_config()
     vocabulary = getattr(text, "vocab_size", None)
     ids: dict[str, InputShape] = {}
@@ -168,11 +196,14 @@ def _input_shapes(config: Any, main: str) -> Mapping[str, InputShape]:
     if main == "input_ids":
         return ids
     sizes = _signal_shape(main, config)
-    return {} if sizes is None else {name: s for name, s in ids.items() if name != "input_ids"} | {main: Floats(sizes)}
+    if sizes is None:
+        return {}
+    ids.pop("input_ids", None)
+    return ids | {main: Floats(sizes)}
 
 
 def _signal_shape(main: str, config: Any) -> tuple[int, ...] | None:
-    """The sizes of images, of speech or of its spectrum."""
+    """Return the shape of images, of audio samples or of a spectrogram; None if it is unknown."""
     if main == "pixel_values":
         vision = getattr(config, "vision_config", config)
         size = getattr(vision, "image_size", None) or IMAGE_SIZE
@@ -195,15 +226,23 @@ def _import_transformers() -> Any:
 
 
 def build_python(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Example | None]:
-    """What the callable returns: a model, or a model and its example input."""
-    made = called(name, arguments)
-    model, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    """Build a model with a user's callable.
+
+    Args:
+        name: `package.module:callable`. It returns a model, or a model and its example input.
+        arguments: the keyword arguments of the callable.
+
+    Returns:
+        The model, and the example input or None.
+    """
+    returned = called(name, arguments)
+    model, example = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
     if isinstance(example, Tensor):
         example = (example,)
     elif isinstance(example, list):
         example = tuple(example)
     if not isinstance(model, nn.Module) or not isinstance(example, tuple | dict | None):
         raise DepthlrError(
-            f"{name} returned {type(made).__name__}: return a torch.nn.Module, or a module and its example input."
+            f"{name} returned {type(returned).__name__}: return a torch.nn.Module, or a module and its example input."
         )
     return model, example

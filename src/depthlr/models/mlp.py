@@ -1,4 +1,4 @@
-"""A plain multilayer perceptron: z1 = W1 x, z(l) = W(l) sigma(z(l-1)), then a linear head (Sec. 3.1, Eq. 2)."""
+"""The activation functions by name, and the multilayer perceptron (Sec. 3.1, Eq. 2)."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,25 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 def make_activation(name: str) -> nn.Module:
-    """A fresh module: every place in a model has its own, so that hooks can tell them apart."""
+    """Make a new activation module. Every layer has its own, so that hooks can tell them apart.
+
+    Args:
+        name: a key of `ACTIVATIONS`.
+    """
     return ACTIVATIONS[check.one_of("activation", name, ACTIVATIONS)]()
 
 
 class MLP(nn.Module):
-    """`layers` hidden linear layers and a head: effective depth layers + 1."""
+    """z(1) = W(1) x, z(l) = W(l) sigma(z(l-1)), then a linear head: effective depth `layers` + 1.
+
+    Args:
+        layers: the number of hidden layers.
+        width: the number of features in a hidden layer.
+        inputs: the number of values in an example.
+        classes: the number of outputs.
+        activation: a key of `ACTIVATIONS`.
+        bias: whether the hidden layers have a bias. The theory has none (Eq. 2).
+    """
 
     def __init__(
         self,
@@ -37,12 +50,11 @@ class MLP(nn.Module):
         layers = check.count("layers", layers)
         width = check.count("width", width)
         fan_in = [check.count("inputs", inputs), *[width] * (layers - 1)]
-        # The theory has no biases (Eq. 2), so the hidden layers have none unless asked.
         self.hidden = nn.ModuleList(nn.Linear(n, width, bias=bias) for n in fan_in)
         self.activations = nn.ModuleList(make_activation(activation) for _ in fan_in)
         self.head = nn.Linear(width, check.count("classes", classes))
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, ...) with `inputs` numbers an example -> (batch, classes)
+    def forward(self, x: Tensor) -> Tensor:  # (batch, ...), flattened to (batch, inputs) -> (batch, classes)
         x = x.flatten(1)
         for linear, activation in zip(self.hidden, self.activations, strict=True):
             x = activation(linear(x))

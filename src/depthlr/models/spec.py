@@ -1,4 +1,4 @@
-"""A model named by text: `cnn?layers=8`, `timm/resnet50`, `hf/gpt2?n_layer=12`, `package.module:callable?x=1`."""
+"""Models named by text: `cnn?layers=8`, `timm/resnet50`, `hf/gpt2?n_layer=12`, `package.module:callable?x=1`."""
 
 import re
 from collections.abc import Mapping
@@ -15,29 +15,41 @@ NAME = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Which family builds the model, what it is called there, and with which arguments; `str` gives the text back."""
+    """A model as family (zoo, timm, hf or python), name in that family, and arguments. `str` returns the text."""
 
     family: str
     name: str
     arguments: Mapping[str, Value] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        # Sorted, so that equal specs print alike and can key a store.
+        # Sorted, so that equal specs have equal texts: the text is a key in the store of a study.
         arguments = "&".join(f"{key}={format_value(value)}" for key, value in sorted(self.arguments.items()))
-        return PREFIXES[self.family] + self.name + ("?" + arguments if arguments else "")
+        path = PREFIXES[self.family] + self.name
+        return f"{path}?{arguments}" if arguments else path
 
     def __hash__(self) -> int:
         return hash((self.family, self.name, frozenset(self.arguments.items())))
 
     def with_arguments(self, **changes: Value) -> "ModelSpec":
-        """The same model with some arguments set anew, as a sweep over `layers` needs."""
+        """Return the same model with some arguments replaced.
+
+        Args:
+            **changes: the arguments to replace or to add, such as `layers=8`.
+        """
         changed = ModelSpec(self.family, self.name, {**self.arguments, **changes})
         check_arguments(changed)
         return changed
 
 
 def parse_spec(text: str) -> ModelSpec:
-    """Reads a model's text; what is wrong with it is said in one sentence."""
+    """Read the text of a model.
+
+    Args:
+        text: what the user wrote, such as `cnn?layers=8`.
+
+    Raises:
+        DepthlrError: the text is malformed, or names a zoo model or argument that does not exist.
+    """
     path, texts = split_spec(text.strip(), example="layers=8")
     if not path:
         raise DepthlrError(
@@ -51,7 +63,13 @@ def parse_spec(text: str) -> ModelSpec:
 
 
 def check_arguments(spec: ModelSpec) -> None:
-    """A zoo model must exist and take these arguments; other families are checked when they are built."""
+    """Raise an error if a zoo model does not exist or does not take its arguments.
+
+    Models of other families are checked when they are built.
+
+    Args:
+        spec: the model.
+    """
     if spec.family != "zoo":
         return
     if spec.name not in ZOO:

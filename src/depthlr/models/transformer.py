@@ -1,4 +1,4 @@
-"""The transformer block, and a stack of them: two residual updates a block, so two depth units (Sec. 3.1)."""
+"""Transformer blocks and GPT. A block has two residual updates, so it counts as two depth units (Sec. 3.1)."""
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,14 @@ def check_divisor(name: str, value: int, total_name: str, total: int) -> int:
 
 
 class Attention(nn.Module):
-    """softmax(q k' / sqrt(width / heads) + bias) v, then a linear projection; q, k and v come from one linear map."""
+    """Multi-head self-attention: softmax(q k' / sqrt(width / heads) + bias) v, then a linear projection.
+
+    Args:
+        width: the number of features of a token.
+        heads: the number of heads; it divides the width.
+        dropout: the probability of dropping an attention weight.
+        causal: whether a token sees only itself and earlier tokens.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, causal: bool = False) -> None:
         super().__init__()
@@ -40,20 +47,19 @@ class Attention(nn.Module):
         batch, tokens, width = x.shape
         qkv = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         q, k, v = qkv.unbind(0)  # each (batch, heads, tokens, width / heads)
-        mixed = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=None if bias is None else bias.to(q.dtype),
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=self.causal,
-        )
+        mask = None if bias is None else bias.to(q.dtype)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=self.causal)
         projected: Tensor = self.project(mixed.transpose(1, 2).reshape(batch, tokens, width))
         return projected
 
 
 class DropPath(nn.Module):
-    """Zeroes the branch of each example with the given probability, and keeps the mean; torch's generator decides."""
+    """Stochastic depth: drop the whole branch of an example at random, and rescale the others to keep the mean.
+
+    Args:
+        probability: the probability of dropping a branch.
+    """
 
     def __init__(self, probability: float) -> None:
         super().__init__()
@@ -68,7 +74,7 @@ class DropPath(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    """W2 sigma(W1 z), on each token by itself."""
+    """W2 sigma(W1 z), applied to each token separately."""
 
     def __init__(self, width: int, ratio: int, activation: str, dropout: float) -> None:
         super().__init__(
@@ -80,13 +86,33 @@ class FeedForward(nn.Sequential):
 
 
 def make_branch_dropout(dropout: float, drop_path: float) -> nn.Sequential:
-    """What a branch passes before it is added; without dropping there is no module, hence no kernel to launch."""
-    modules = [nn.Dropout(dropout)] if dropout else []
-    return nn.Sequential(*modules, *([DropPath(drop_path)] if drop_path else []))
+    """Make the dropout at the end of a branch. Without dropout it has no modules, so that no kernel is launched.
+
+    Args:
+        dropout: the probability of dropping a value.
+        drop_path: the probability of dropping the whole branch.
+    """
+    modules: list[nn.Module] = []
+    if dropout:
+        modules.append(nn.Dropout(dropout))
+    if drop_path:
+        modules.append(DropPath(drop_path))
+    return nn.Sequential(*modules)
 
 
 class TransformerBlock(nn.Module):
-    """pre: z + Attn(LN z), z + FFN(LN z).  post: LN(z + Attn z), LN(z + FFN z)."""
+    """Attention and feed-forward network: with `norm="pre"` z + f(LN z), with `norm="post"` LN(z + f(z)).
+
+    Args:
+        width: the number of features of a token.
+        heads: the number of attention heads; it divides the width.
+        ratio: the width of the feed-forward network, as a multiple of `width`.
+        norm: pre or post.
+        activation: a key of `ACTIVATIONS`.
+        dropout: the probability of dropping a value.
+        drop_path: the probability of dropping a branch.
+        causal: whether a token sees only itself and earlier tokens.
+    """
 
     def __init__(
         self,
@@ -130,7 +156,13 @@ def make_blocks(
     drop_path: float,
     causal: bool = False,
 ) -> nn.ModuleList:
-    """`blocks` blocks; the chance of dropping a branch rises from 0 at the first to `drop_path` at the last."""
+    """Make a stack of transformer blocks.
+
+    Args:
+        blocks: the number of blocks.
+        drop_path: the probability of dropping a branch in the last block; it rises linearly from 0 in the first.
+        width, heads, ratio, norm, activation, dropout, causal: as for `TransformerBlock`.
+    """
     blocks = check.count("blocks", blocks)
     dropout, drop_path = check.number("dropout", dropout, below=1), check.number("drop_path", drop_path, below=1)
     return nn.ModuleList(
@@ -140,17 +172,40 @@ def make_blocks(
 
 
 def make_final_norm(norm: str, width: int) -> nn.Module:
-    """What stands behind the stack: post-LN has just normalised, pre-LN has not."""
+    """Make the norm after the stack: a LayerNorm for pre-LN; none for post-LN, whose blocks end in a norm.
+
+    Args:
+        norm: pre or post.
+        width: the number of features of a token.
+    """
     return nn.LayerNorm(width) if norm == "pre" else nn.Identity()
 
 
 def small_parameter(*shape: int) -> nn.Parameter:
-    """A parameter of this shape, truncated normal with standard deviation 0.02."""
+    """Make a parameter, such as positions or a class token, from a truncated normal with standard deviation 0.02.
+
+    Args:
+        *shape: the shape of the parameter.
+    """
     return nn.Parameter(nn.init.trunc_normal_(torch.empty(*shape), std=0.02))
 
 
 class GPT(nn.Module):
-    """`blocks` causal blocks, pre-LN and GELU unless asked otherwise: effective depth 2 blocks + 2."""
+    """Token and position embeddings, causal blocks and a head over the vocabulary: effective depth 2 `blocks` + 2.
+
+    Args:
+        blocks: the number of blocks.
+        width: the number of features of a token.
+        heads: the number of attention heads; it divides the width.
+        vocabulary: the number of token ids.
+        context: the longest sequence.
+        ratio: the width of the feed-forward network, as a multiple of `width`.
+        norm: pre or post.
+        activation: a key of `ACTIVATIONS`.
+        dropout: the probability of dropping a value.
+        drop_path: the probability of dropping a branch in the last block; it rises linearly from 0 in the first.
+        tied: whether the head shares its weight with the token embedding.
+    """
 
     def __init__(
         self,
@@ -179,7 +234,7 @@ class GPT(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:  # int64 (batch, sequence) -> (batch, sequence, vocabulary)
         sequence, context = ids.shape[1], self.positions.shape[1]
         if sequence > context:
-            raise DepthlrError(f"The sequence has {sequence} tokens but the model's context is {context}: cut it.")
+            raise DepthlrError(f"The sequence has {sequence} tokens but the model's context is {context}: shorten it.")
         z = self.tokens(ids) + self.positions[:, :sequence]
         for block in self.blocks:
             z = block(z)

@@ -1,4 +1,4 @@
-"""The vision transformer of the paper's experiments: post-LN, ReLU, class token, learned positions (Sec. 4.4)."""
+"""Vision transformers of the paper's experiments: ViT, BEiT and CCT (Sec. 4.4)."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,14 @@ from depthlr.models.transformer import check_divisor, make_blocks, make_final_no
 
 
 class PatchEmbedding(nn.Module):
-    """Cuts a square image into patches and projects each to a token, by one convolution; one depth unit."""
+    """Cut a square image into patches and project each to a token, with one convolution: one depth unit.
+
+    Args:
+        inputs: the number of input channels.
+        size: the height and width of the image.
+        patch: the height and width of a patch; it divides the size.
+        width: the number of features of a token.
+    """
 
     def __init__(self, inputs: int, size: int, patch: int, width: int) -> None:
         super().__init__()
@@ -23,10 +30,13 @@ class PatchEmbedding(nn.Module):
 
 
 def relative_index(side: int) -> Tensor:
-    """Which row of the table holds the bias of each pair of tokens; int64 (1 + side^2, 1 + side^2).
+    """Return the row of the bias table for each pair of tokens, int64 (1 + side^2, 1 + side^2).
 
-    Rows 0 .. (2 side - 1)^2 - 1 are the patch offsets (dy, dx) in reading order. The class token stands first and has
-    three rows of its own behind them: class to patch, patch to class, class to class.
+    Rows 0 to (2 side - 1)^2 - 1 are the offsets (dy, dx) between patches in reading order. The class token is the first
+    token. It has the last three rows: class to patch, patch to class, class to class.
+
+    Args:
+        side: the number of patches along one side of the image.
     """
     offsets = (2 * side - 1) ** 2
     row = torch.arange(side).repeat_interleave(side)  # (side^2,)
@@ -41,7 +51,12 @@ def relative_index(side: int) -> Tensor:
 
 
 class RelativeBias(nn.Module):
-    """The bias added to a block's attention logits, (1, heads, tokens, tokens)."""
+    """BEiT's relative position bias: a learned value per head and offset, added to the attention logits.
+
+    Args:
+        side: the number of patches along one side of the image.
+        heads: the number of attention heads.
+    """
 
     index: Tensor
 
@@ -50,13 +65,28 @@ class RelativeBias(nn.Module):
         self.table = small_parameter((2 * side - 1) ** 2 + 3, heads)
         self.register_buffer("index", relative_index(side), persistent=False)
 
-    def forward(self) -> Tensor:
+    def forward(self) -> Tensor:  # (1, heads, tokens, tokens)
         tokens = len(self.index)
         return self.table[self.index.flatten()].view(1, tokens, tokens, -1).permute(0, 3, 1, 2)
 
 
 class ViT(nn.Module):
-    """Patch embedding, `blocks` blocks, head on the class token: effective depth 2 blocks + 2."""
+    """Patch embedding, class token, learned positions, blocks and a head: effective depth 2 `blocks` + 2.
+
+    Args:
+        blocks: the number of blocks.
+        width: the number of features of a token.
+        heads: the number of attention heads; it divides the width.
+        inputs: the number of input channels.
+        size: the height and width of the image.
+        patch: the height and width of a patch; it divides the size.
+        classes: the number of outputs.
+        ratio: the width of the feed-forward network, as a multiple of `width`.
+        norm: pre or post.
+        activation: a key of `ACTIVATIONS`.
+        dropout: the probability of dropping a value.
+        drop_path: the probability of dropping a branch in the last block; it rises linearly from 0 in the first.
+    """
 
     def __init__(
         self,
@@ -91,7 +121,10 @@ class ViT(nn.Module):
 
 
 class BEiT(nn.Module):
-    """Patch embedding, `blocks` blocks with relative bias, head on the class token: effective depth 2 blocks + 2."""
+    """A ViT with a relative position bias in each block instead of positions: effective depth 2 `blocks` + 2.
+
+    Args: the same as for `ViT`.
+    """
 
     def __init__(
         self,
@@ -126,7 +159,14 @@ class BEiT(nn.Module):
 
 
 class Tokenizer(nn.Sequential):
-    """conv 3x3 + ReLU + max-pool, `layers` times; each halves the image's side, rounding up."""
+    """Convolution 3x3, ReLU and max-pooling, several times. Each time the side of the image is halved, rounded up.
+
+    Args:
+        inputs: the number of input channels.
+        size: the height and width of the image.
+        width: the number of features of a token.
+        layers: the number of convolutions.
+    """
 
     def __init__(self, inputs: int, size: int, width: int, layers: int) -> None:
         modules: list[nn.Module] = []
@@ -143,11 +183,15 @@ class Tokenizer(nn.Sequential):
 
 
 class SequencePooling(nn.Module):
-    """A weighted mean of the tokens, softmax(w . z) being the weights."""
+    """A weighted mean of the tokens with the weights softmax(w . z).
+
+    Args:
+        width: the number of features of a token.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.score = nn.Linear(width, 1, bias=False)  # softmax would cancel a bias, and its gradient be 0
+        self.score = nn.Linear(width, 1, bias=False)  # softmax cancels a bias: its gradient would be 0
 
     def forward(self, z: Tensor) -> Tensor:  # (batch, tokens, width) -> (batch, width)
         weights = self.score(z).softmax(dim=1)  # (batch, tokens, 1)
@@ -156,7 +200,12 @@ class SequencePooling(nn.Module):
 
 
 class CCT(nn.Module):
-    """Tokenizer, `blocks` blocks, pooling, head: effective depth 2 blocks + tokenizer_layers + 1."""
+    """Convolutional tokenizer, blocks, sequence pooling, head: effective depth 2 `blocks` + `tokenizer_layers` + 1.
+
+    Args:
+        tokenizer_layers: the number of convolutions in the tokenizer.
+        blocks, width, heads, inputs, size, classes, ratio, norm, activation, dropout, drop_path: as for `ViT`.
+    """
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ZooEntry:
-    """A builder, the input its arguments call for, and the arguments a given input calls for."""
+    """A zoo model: its class, the input shape for its arguments, and the arguments for an input shape."""
 
     builder: Callable[..., nn.Module]
     input: Callable[[Arguments], InputShape]
@@ -27,51 +27,71 @@ class ZooEntry:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Every argument of the builder with its default."""
+        """All arguments of the model with their defaults."""
         return {name: p.default for name, p in inspect.signature(self.builder).parameters.items()}
 
 
-def _check_dimensions(shape: InputShape, dimensions: int) -> Floats:
-    if not isinstance(shape, Floats) or len(shape.shape) != dimensions:
-        example = "x".join(("3", "32", "32")[:dimensions])
-        raise DepthlrError(f"The input {shape} does not suit this model: write {dimensions} sizes, such as {example}.")
-    return shape
+def _vector(arguments: Arguments) -> InputShape:
+    return Floats((arguments["inputs"],))
 
 
-def _mlp_arguments(shape: InputShape) -> dict[str, int]:
-    if not isinstance(shape, Floats):
-        raise DepthlrError(f"The input {shape} does not suit this model: write sizes such as 1x8x8 or 64.")
-    return {"inputs": shape.size}
+def _sequence(arguments: Arguments) -> InputShape:
+    return Floats((arguments["inputs"], 256))
 
 
-def _convolution_arguments(dimensions: int) -> Callable[[InputShape], dict[str, int]]:
-    return lambda shape: {"inputs": _check_dimensions(shape, dimensions).shape[0]}
+def _cifar_image(arguments: Arguments) -> InputShape:
+    return Floats((arguments["inputs"], 32, 32))
 
 
-def _image_arguments(shape: InputShape) -> dict[str, int]:
-    inputs, height, width = _check_dimensions(shape, 3).shape
-    if height != width:
-        raise DepthlrError(f"The input {shape} is not square: this model takes images as high as wide.")
-    return {"inputs": inputs, "size": height}
-
-
-def _text_arguments(shape: InputShape) -> dict[str, int]:
-    if not isinstance(shape, Ids):
-        raise DepthlrError(f"The input {shape} does not suit this model: write ids:SEQUENCE:VOCABULARY.")
-    return {"context": shape.sequence, "vocabulary": shape.vocabulary}
-
-
-def _image_shape(arguments: Arguments) -> Floats:
+def _image_of_size(arguments: Arguments) -> InputShape:
     return Floats((arguments["inputs"], arguments["size"], arguments["size"]))
 
 
+def _tokens(arguments: Arguments) -> InputShape:
+    return Ids(arguments["context"], arguments["vocabulary"])
+
+
+def _vector_arguments(shape: InputShape) -> dict[str, int]:
+    if not isinstance(shape, Floats):
+        raise DepthlrError(f"The input {shape} does not fit this model: write sizes such as 1x8x8 or 64.")
+    return {"inputs": shape.size}
+
+
+def _sequence_arguments(shape: InputShape) -> dict[str, int]:
+    return {"inputs": _sizes(shape, 2)[0]}
+
+
+def _image_arguments(shape: InputShape) -> dict[str, int]:
+    return {"inputs": _sizes(shape, 3)[0]}
+
+
+def _square_image_arguments(shape: InputShape) -> dict[str, int]:
+    inputs, height, width = _sizes(shape, 3)
+    if height != width:
+        raise DepthlrError(f"The input {shape} is not square: this model takes square images.")
+    return {"inputs": inputs, "size": height}
+
+
+def _token_arguments(shape: InputShape) -> dict[str, int]:
+    if not isinstance(shape, Ids):
+        raise DepthlrError(f"The input {shape} does not fit this model: write ids:SEQUENCE:VOCABULARY.")
+    return {"context": shape.sequence, "vocabulary": shape.vocabulary}
+
+
+def _sizes(shape: InputShape, dimensions: int) -> tuple[int, ...]:
+    if not isinstance(shape, Floats) or len(shape.shape) != dimensions:
+        example = "x".join(("3", "32", "32")[:dimensions])
+        raise DepthlrError(f"The input {shape} does not fit this model: write {dimensions} sizes, such as {example}.")
+    return shape.shape
+
+
 ZOO: dict[str, ZooEntry] = {
-    "mlp": ZooEntry(MLP, lambda a: Floats((a["inputs"],)), _mlp_arguments),
-    "cnn": ZooEntry(CNN, lambda a: Floats((a["inputs"], 32, 32)), _convolution_arguments(3)),
-    "cnn1d": ZooEntry(CNN1d, lambda a: Floats((a["inputs"], 256)), _convolution_arguments(2)),
-    "resnet": ZooEntry(ResNet, lambda a: Floats((a["inputs"], 32, 32)), _convolution_arguments(3)),
-    "vit": ZooEntry(ViT, _image_shape, _image_arguments),
-    "beit": ZooEntry(BEiT, _image_shape, _image_arguments),
-    "cct": ZooEntry(CCT, _image_shape, _image_arguments),
-    "gpt": ZooEntry(GPT, lambda a: Ids(a["context"], a["vocabulary"]), _text_arguments),
+    "mlp": ZooEntry(MLP, _vector, _vector_arguments),
+    "cnn": ZooEntry(CNN, _cifar_image, _image_arguments),
+    "cnn1d": ZooEntry(CNN1d, _sequence, _sequence_arguments),
+    "resnet": ZooEntry(ResNet, _cifar_image, _image_arguments),
+    "vit": ZooEntry(ViT, _image_of_size, _square_image_arguments),
+    "beit": ZooEntry(BEiT, _image_of_size, _square_image_arguments),
+    "cct": ZooEntry(CCT, _image_of_size, _square_image_arguments),
+    "gpt": ZooEntry(GPT, _tokens, _token_arguments),
 }
