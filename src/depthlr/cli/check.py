@@ -30,7 +30,7 @@ from depthlr.cli.picture import picture_form, write_picture
 from depthlr.cli.sizes import parse_sizes
 from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
 from depthlr.errors import DepthlrError
-from depthlr.present.depth_check import LINE, depth_check
+from depthlr.present.energy_plots import LINE, depth_check
 from depthlr.present.style import set_title
 from depthlr.study.description import Models
 from depthlr.transfer.check import TransferCheck, check_transfer

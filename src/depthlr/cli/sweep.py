@@ -29,7 +29,7 @@ from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
 from depthlr.present.server import serving
 from depthlr.present.terminal import text_landscape
-from depthlr.present.tuned import tuned_text
+from depthlr.present.text import tuned_text
 from depthlr.study.depths import depths_of
 from depthlr.study.description import Study
 from depthlr.study.interrupted import SweepInterrupted

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from depthlr.cli.plain_console import PlainConsole
-from depthlr.present.tuned import tuned_text
+from depthlr.present.text import tuned_text
 from depthlr.study.description import Study
 from depthlr.study.estimate import Estimate
 from depthlr.study.record import Record
