@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from depthlr.cli.plain_console import PlainConsole
+from depthlr.cli.output import PlainConsole
 from depthlr.present.text import tuned_text
 from depthlr.study.description import Study
 from depthlr.study.estimate import Estimate
