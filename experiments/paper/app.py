@@ -10,10 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 from depthlr import check
+from depthlr.cli.app import LiteralHelp
 from depthlr.cli.fit import fit_json
-from depthlr.cli.given import given
-from depthlr.cli.literal_help import LiteralHelp
-from depthlr.cli.options import Json
+from depthlr.cli.options import Json, given_options
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import data_folder
@@ -69,7 +68,7 @@ def reproduce(
     if source is not None:
         if recipe or only:
             raise DepthlrError("--from writes one page of all recipes: leave the recipes out.")
-        if unused := given(context, OF_RUNS):
+        if unused := given_options(context, OF_RUNS):
             raise DepthlrError(f"--from runs nothing: leave out {unused[0]}.")
         page = page or PAGE
         written = write_page(source, page)

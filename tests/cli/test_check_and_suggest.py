@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from depthlr.cli import main
-from depthlr.cli import task as given
+from depthlr.cli import main, measurement
 
 MLP = "mlp?width=128&inputs=64"
 
@@ -94,9 +93,9 @@ def test_a_picture_that_cannot_be_drawn_costs_no_result(run, tmp_path, form) -> 
 @pytest.mark.parametrize("data", ["digits", "random"])
 def test_batches_are_made_once_for_all_sizes(run, monkeypatch, data) -> None:
     made = []
-    for name in ("_drawn", "random_batches"):
-        make = getattr(given, name)
-        monkeypatch.setattr(given, name, lambda *arguments, make=make: made.append(1) or make(*arguments))
+    for name in ("_shuffled_batches", "random_batches"):
+        make = getattr(measurement, name)
+        monkeypatch.setattr(measurement, name, lambda *arguments, make=make: made.append(1) or make(*arguments))
     assert run("check", MLP, "--vary", "layers", "--sizes", "2,4,8", "--seeds", "1", "--data", data)[0] in (0, 1)
     assert len(made) == 1
 

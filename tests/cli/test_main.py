@@ -52,7 +52,7 @@ def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkey
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 1000)  # no line is broken
     assert run(verb, "--help") == 0
     shown = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
-    command = get_command(paper) if verb == "reproduce" else get_command(app).commands[verb].loaded()
+    command = get_command(paper) if verb == "reproduce" else get_command(app).commands[verb].load()
     assert command.params
     for parameter in command.params:
         written = (getattr(parameter, "help", None) or "").replace("\\[", "[")

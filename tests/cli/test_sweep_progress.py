@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from depthlr.cli.sweep_progress import SweepProgress, left_text
-from depthlr.present.tuned import tuned_text
+from depthlr.present.text import tuned_text
 from depthlr.study import Estimate, Results
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome

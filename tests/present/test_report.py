@@ -24,8 +24,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.numbers import rate_text, signed
 from depthlr.law.power import LAW_EXPONENT
 from depthlr.present.findings import findings
-from depthlr.present.page import policy, script_json
-from depthlr.present.plot_data import FEWEST, plot_data, thinned
+from depthlr.present.page import FEWEST, plot_data, policy, script_json, thin
 from depthlr.present.report import report
 from depthlr.study import (
     Environment,
@@ -276,7 +275,7 @@ def test_a_study_whose_every_cell_diverged_has_a_report(tmp_path):
 def test_thinning_keeps_the_ends_the_optimum_and_its_neighbours(count):
     losses = np.random.default_rng(count).random(count).tolist()
     best = int(np.argmin(losses))
-    kept = thinned(losses, best, FEWEST)
+    kept = thin(losses, best, FEWEST)
     assert kept == sorted(set(kept))
     assert {0, count - 1, best} <= set(kept)
     assert {i for i in range(best - 2, best + 3) if 0 <= i < count} <= set(kept)
@@ -284,7 +283,7 @@ def test_thinning_keeps_the_ends_the_optimum_and_its_neighbours(count):
 
 
 def test_no_optimum_is_lost_to_thinning(path, monkeypatch):
-    monkeypatch.setattr("depthlr.present.plot_data.POINTS", 1)
+    monkeypatch.setattr("depthlr.present.page.POINTS", 1)
     found = findings(read_snapshot(path))
     data = plot_data(found)
     assert max(len(curve[2]) for curve in data["curves"]) < 30

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.present.made_results import results_of
 
-from depthlr.present.captions import loss_label
 from depthlr.present.findings import findings
-from depthlr.present.markdown import markdown
 from depthlr.present.page import page
+from depthlr.present.report import markdown
+from depthlr.present.text import loss_label
 from depthlr.study import Data, Models, Record, Results, Search, Study, Training
 from depthlr.study.curves import doubts, guessing, unlearnt
 from depthlr.study.follow import Snapshot

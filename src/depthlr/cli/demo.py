@@ -13,16 +13,17 @@ from typing import Annotated
 import typer
 
 from depthlr.check import count
-from depthlr.cli.output import print_note, print_table, rate_text
-from depthlr.cli.sizes import parse_sizes
+from depthlr.cli.measurement import measurement_data, prepare_measurement, progress_bar
+from depthlr.cli.options import parse_sizes
+from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
-from depthlr.cli.task import measured_on, progress_bar, task
 from depthlr.data.sources import load
 from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
 from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
+from depthlr.law.numbers import rate_text
 from depthlr.law.power import transfer
 from depthlr.models.build import build
 from depthlr.study.description import MOST_SEEDS, Models, Search, Study
@@ -126,7 +127,7 @@ def _tell_notes(results: Results) -> None:
 
 
 def _measured(spec: str) -> DrawnRate:
-    given = task(spec, measured_on("digits", 64), draws=SEEDS)
+    given = prepare_measurement(spec, measurement_data("digits", 64), draws=SEEDS)
     with progress_bar():
         return rate_over_draws(persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn))
 

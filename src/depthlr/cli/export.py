@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.output import print_note
-from depthlr.cli.write_file import check_not_the_study, write_file
+from depthlr.cli.output import check_not_the_study, print_note, write_file
 from depthlr.errors import DepthlrError
 from depthlr.study.results import Results, read_results, to_csv, to_json
 

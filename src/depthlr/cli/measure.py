@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from depthlr.cli.measurement import Measurement, measurement_data, note_redrawn, prepare_measurement, progress_bar
 from depthlr.cli.options import (
     LOSS,
     RANDOM,
@@ -19,9 +20,9 @@ from depthlr.cli.options import (
     Seeds,
     check_seeds,
 )
-from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.task import Task, measured_on, note_redrawn, progress_bar, task
+from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
+from depthlr.law.numbers import rate_text
 
 
 def measure(
@@ -37,8 +38,10 @@ def measure(
     json: Json = False,
 ) -> None:
     """Measure the update energy of one optimizer step at every unit."""
-    given = task(model, measured_on(data, batch, loss, folder=folder, input=input), own_init=own_init)
-    found = measured_task(given, seeds, optimizer)
+    given = prepare_measurement(
+        model, measurement_data(data, batch, loss, folder=folder, input=input), own_init=own_init
+    )
+    found = measure_energies(given, seeds, optimizer)
     note_redrawn(given)
     units = [u.unit for u in found.units]
     energies = [median(e.units[i].energy for e in found.energies) for i in range(len(units))]
@@ -74,8 +77,8 @@ def measure(
     )
 
 
-def measured_task(given: Task, seeds: int, optimizer: str) -> EnergyOverSeeds:
-    """Energies of a task's model under several initialisations."""
+def measure_energies(given: Measurement, seeds: int, optimizer: str) -> EnergyOverSeeds:
+    """Measure the energies of a model under several initialisations."""
     check_seeds(seeds)
     with progress_bar():
         return update_energy_over_seeds(given.build, range(seeds), given.batches[0], given.loss_fn, optimizer)

@@ -1,18 +1,35 @@
-"""How results are written: a rate, a table, or JSON on stdout; everything else on stderr."""
+"""Where results go: numbers, tables and JSON to stdout, notes to stderr, files and pictures to disk."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import typer
+from rich.console import Console
 from rich.table import Table
 
-from depthlr.cli.plain_console import PlainConsole
-from depthlr.law.numbers import rate_text
+from depthlr.errors import DepthlrError
 
-__all__ = ["print_json", "print_note", "print_table", "rate_text"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Metadata by picture format. Without a date, equal studies give equal files.
+PICTURE_METADATA = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+class PlainConsole(Console):
+    """A console that prints text as it is: a model's name may contain [brackets] and :colons:."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(stderr=stderr, width=width, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        raise typer.Exit(1) from None  # rich would raise SystemExit, which the user's own code may raise too
 
 
 def print_json(value: Any) -> None:
@@ -20,7 +37,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table on stdout; numbers stand right."""
+    """Print a table on stdout, with numbers aligned to the right."""
     table = Table(title=title, title_justify="left", header_style="bold")
     lines = [[str(cell) for cell in row] for row in rows]
     for index, column in enumerate(columns):
@@ -28,12 +45,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for line in lines:
         table.add_row(*line)
-    # Piped output has no terminal to fit: give it room, so that no cell is cut.
+    # Piped output has no terminal width: make it wide, so that no cell is cut.
     PlainConsole(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def print_note(text: str) -> None:
-    """A remark that is not the result."""
+    """Print a remark, which is not the result, on stderr."""
     PlainConsole(stderr=True).print(text, highlight=False, style="dim", soft_wrap=True)
 
 
@@ -43,3 +60,50 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return text in ("", "-")
     return True
+
+
+def check_not_the_study(out: Path, study: str, what: str) -> None:
+    """Refuse to overwrite the study, under this or another name."""
+    try:
+        same = Path(study).samefile(out)
+    except OSError:  # the file does not exist, or its name is invalid: then writing it raises the error
+        same = False
+    if same:
+        raise DepthlrError(f"{out} is the study itself: choose another name for its {what}.")
+
+
+def write_file(out: Path, content: bytes) -> None:
+    """Write a file completely or not at all, and print its name."""
+    from depthlr.data.files import replace_file  # here, because it imports torch
+
+    try:
+        with replace_file(out) as file:
+            file.write(content)
+    except OSError as error:
+        raise DepthlrError(f"{out} cannot be written ({error}): name a file in a folder you can write to.") from error
+    print_note(f"wrote {out}")
+
+
+def picture_form(path: Path, option: str) -> str:
+    """The format that a file's name asks for: png, svg or pdf."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in PICTURE_METADATA:
+        raise DepthlrError(f"{option} {path}: name a picture that ends in .png, .svg or .pdf.")
+    return form
+
+
+def write_picture(
+    draw: Callable[[Axes], object], path: Path, form: str, *, dark: bool = False, transparent: bool = False
+) -> None:
+    """Draw on new axes and write the picture."""
+    from depthlr.present.style import SIZE, pyplot, style  # here, because it imports torch
+
+    pyplot()  # raises an error that says how to install matplotlib
+    from matplotlib.figure import Figure
+
+    content = BytesIO()
+    with style(dark=dark, transparent=transparent):
+        figure = Figure(figsize=SIZE, layout="constrained")  # needs no window system
+        draw(figure.subplots())
+        figure.savefig(content, format=form, metadata=PICTURE_METADATA[form])
+    write_file(path, content.getvalue())

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from depthlr.cli.fit import Over
-from depthlr.cli.output import print_note
-from depthlr.cli.picture import picture_form, write_picture
-from depthlr.cli.write_file import check_not_the_study
+from depthlr.cli.output import check_not_the_study, picture_form, print_note, write_picture
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.study.results import read_results

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.write_file import check_not_the_study, write_file
+from depthlr.cli.output import check_not_the_study, write_file
 from depthlr.present.report import report as report_of
 
 

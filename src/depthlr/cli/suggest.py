@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
 from depthlr.cli.options import (
     LOSS,
     RANDOM,
@@ -21,8 +22,8 @@ from depthlr.cli.options import (
     OwnInit,
     check_seeds,
 )
-from depthlr.cli.output import print_json, print_note, rate_text
-from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
+from depthlr.cli.output import print_json, print_note
+from depthlr.law.numbers import rate_text
 from depthlr.transfer.suggest import suggest_rate
 
 
@@ -45,8 +46,8 @@ def suggest(
     exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned).
     """
     check_seeds(seeds)
-    on = measured_on(data, batch, loss, folder=folder, input=input)
-    given = task(model, on, own_init=own_init, draws=seeds)
+    on = measurement_data(data, batch, loss, folder=folder, input=input)
+    given = prepare_measurement(model, on, own_init=own_init, draws=seeds)
     with progress_bar():
         found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
     note_redrawn(given)

@@ -17,19 +17,18 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.fit import fit_json
-from depthlr.cli.options import Json
-from depthlr.cli.output import print_json, print_note, print_table, rate_text
-from depthlr.cli.sizes import parse_sizes
-from depthlr.cli.study_file import is_study_file
+from depthlr.cli.options import Json, is_study_file, parse_sizes
+from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
+from depthlr.law.numbers import rate_text
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
 from depthlr.present.server import serving
 from depthlr.present.terminal import text_landscape
-from depthlr.present.tuned import tuned_text
+from depthlr.present.text import tuned_text
 from depthlr.study.description import Study, read_study, study_from_dict
 from depthlr.study.results import Results
 from depthlr.study.run import OpenRunner, SweepInterrupted

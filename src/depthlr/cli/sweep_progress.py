@@ -12,8 +12,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from depthlr.cli.plain_console import PlainConsole
-from depthlr.present.tuned import tuned_text
+from depthlr.cli.output import PlainConsole
+from depthlr.present.text import tuned_text
 from depthlr.study.description import Study
 from depthlr.study.record import Record
 from depthlr.study.results import Results

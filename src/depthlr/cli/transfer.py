@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from depthlr.cli.given import given
 from depthlr.cli.options import (
     LOSS,
     RANDOM,
@@ -21,10 +20,12 @@ from depthlr.cli.options import (
     OwnInit,
     Seeds,
     check_seeds,
+    given_options,
 )
-from depthlr.cli.output import print_json, print_note, rate_text
+from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate, carried_over_depth
+from depthlr.law.numbers import rate_text
 from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
@@ -55,7 +56,7 @@ def transfer(
     """
     if optimizer not in OPTIMIZER_FAMILIES:
         raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZER_FAMILIES)}.")
-    if rule not in MEASURING and (unused := given(context, OF_MEASURING)):
+    if rule not in MEASURING and (unused := given_options(context, OF_MEASURING)):
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
@@ -111,18 +112,18 @@ def _measured(
     seeds: int,
     own_init: bool,
 ) -> CarriedRate:
-    from depthlr.cli.measure import measured_task
-    from depthlr.cli.task import measured_on, note_redrawn, progress_bar, task
+    from depthlr.cli.measure import measure_energies
+    from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
     from depthlr.transfer.rules import transfer_rate
 
     for text in models:
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
     check_seeds(seeds)
-    given = measured_on(**on)
-    here, there = (task(text, given, own_init=own_init, draws=seeds) for text in models)
+    examples = measurement_data(**on)
+    here, there = (prepare_measurement(text, examples, own_init=own_init, draws=seeds) for text in models)
     if rule == "am-mup":
-        carried = transfer_rate(rate, *(measured_task(one, seeds, optimizer) for one in (here, there)), rule=rule)
+        carried = transfer_rate(rate, *(measure_energies(one, seeds, optimizer) for one in (here, there)), rule=rule)
     else:
         step: dict[str, Any] = {"batches": here.batches, "loss_fn": here.loss_fn, "optimizer": optimizer}
         with progress_bar():

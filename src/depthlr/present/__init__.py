@@ -1,16 +1,13 @@
 """Layer 4: results to look at. Plots take results and return matplotlib axes; matplotlib loads with the first one."""
 
 from depthlr.law.numbers import rate_text, slope_text
-from depthlr.present.depth_check import DepthCheck, check_of, depth_check
-from depthlr.present.energy_profile import energy_profile
-from depthlr.present.intervals import seed_interval
+from depthlr.present.energy_plots import DepthCheck, check_of, depth_check, energy_profile
+from depthlr.present.findings import Judgement, judged, seed_interval, verdict
 from depthlr.present.landscape import loss_landscape
-from depthlr.present.optima import errors_by_rule, optima_by_depth, predictions, seed_floor
 from depthlr.present.scaling import scaling
 from depthlr.present.style import style
 from depthlr.present.terminal import text_landscape
-from depthlr.present.transfer_error import transfer_error
-from depthlr.present.verdict import Judgement, judged, verdict
+from depthlr.present.transfer_error import errors_by_rule, optima_by_depth, predictions, seed_floor, transfer_error
 
 __all__ = [
     "DepthCheck",

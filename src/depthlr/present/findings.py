@@ -1,20 +1,184 @@
-"""What a study found, ready to be told: the slopes, the rates to use, and what to mind."""
+"""What a study shows: its slopes against the law, the rate to use at each size, and the warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 
 from depthlr.errors import DepthlrError
-from depthlr.law.fit import Fit
-from depthlr.present.rates import RateRow, rate_rows
-from depthlr.present.verdict import verdict
+from depthlr.law.fit import Fit, Point
+from depthlr.law.numbers import signed
+from depthlr.law.power import LAW_EXPONENT, transfer
 from depthlr.study.curves import Curve
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Over, Results
 from depthlr.study.search import estimate
 
-MOST_NOTES = 30  # however many seeds have something to mind
+WIDE = 1.0  # an interval longer than this cannot tell the law from half a power more or less
+DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
+MOST_NOTES = 30
+
+
+class Judgement(StrEnum):
+    """How a fitted slope compares with a stated one."""
+
+    holds = "holds"
+    faster = "faster"
+    slower = "slower"
+    undecided = "undecided"
+
+
+def judged(fit: Fit, stated: float = LAW_EXPONENT) -> Judgement:
+    """Compare the interval of the slope with the stated slope; an interval longer than `WIDE` is undecided."""
+    low, high = fit.interval
+    if low <= stated <= high:
+        return Judgement.holds if high - low <= WIDE else Judgement.undecided
+    return Judgement.faster if high < stated else Judgement.slower
+
+
+def verdict(fit: Fit) -> str:
+    """One sentence: the slope agrees with the law, differs from it, or nothing is decided."""
+    span = " to ".join(map(signed, fit.interval))
+    match judged(fit):
+        case Judgement.holds:
+            return f"Does not contradict the law: {span} contains −3/2."
+        case Judgement.faster:
+            return f"Falls faster than the law’s −3/2: use {signed(fit.slope)} ({span})."
+        case Judgement.slower:
+            return f"Falls more slowly than the law’s −3/2: use {signed(fit.slope)} ({span})."
+        case Judgement.undecided if fit.bounded:
+            return f"Undecided: {span} contains −3/2 and much else. Add seeds or depths."
+    return "Undecided: the slope has no interval. Add seeds or a third depth."
+
+
+def seed_interval(point: Point, spacing: float | None = None, level: float = 0.95) -> tuple[float, float] | None:
+    """Student's t interval of the mean of log10 rate over seeds, as rates; None for a single seed.
+
+    Args:
+        point: Mean and standard deviation of log10 rate.
+        spacing: The step of the grid of rates in decades; the interval extends at least half a step to each side.
+        level: The probability that the interval holds the mean.
+    """
+    if point.sd is None:
+        return None
+    from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
+
+    freedom = point.observations - 1
+    half = float(stdtrit(freedom, (1 + level) / 2)) * point.sd / math.sqrt(point.observations)
+    half = max(half, (spacing or 0.0) / 2)
+    return 10 ** max(point.log10_rate - half, -300.0), 10 ** min(point.log10_rate + half, 300.0)
+
+
+@dataclass(frozen=True)
+class RateRow:
+    """The rate to use at one size: tuned, with its interval over seeds, or predicted by the fit."""
+
+    size: int
+    depth: float | None
+    rate: float | None  # None if no seed has an optimum inside the range of rates
+    interval: tuple[float, float] | None
+    seeds: int
+    left_out: int  # seeds without an optimum inside the range of rates
+    loss: float | None
+    fitted: float | None
+    law: float | None  # carried from the shallowest size that has a rate, by depth^-3/2
+    doubt: str | None = None  # why the rate is doubtful, if it is
+
+    @property
+    def carried(self) -> bool:
+        """Whether the rate is the fit's prediction at a size that was not run."""
+        return not self.seeds and not self.left_out
+
+
+def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, Fit | None]) -> tuple[RateRow, ...]:
+    """One row for each size that has a finished cell, then rows for deeper sizes where the fit predicts a rate."""
+    over: Over = "depth" if results.depths else "size"
+    fit, spacing = slopes[over], results.study.search.spacing
+    places: Mapping[int, float] = results.depths or {size: size for size in results.study.model.sizes}
+    by_size: dict[int, list[Curve]] = {}
+    for curve in curves:
+        by_size.setdefault(curve.size, []).append(curve)
+    rows: list[RateRow] = []
+    start: tuple[float, float] | None = None  # depth and rate from which the law starts: the shallowest that has a rate
+    for size, found in sorted(by_size.items()):
+        best = results.inside(size)
+        logs = [math.log10(optimum.rate) for optimum in best]
+        rate = results.tuned_rates.get(size)
+        place = places.get(size)
+        if start is None and rate is not None and place is not None:
+            start = (place, rate)
+        rows.append(
+            RateRow(
+                size,
+                depth=None if results.depths is None else place,
+                rate=rate,
+                interval=_interval_over_seeds(logs, spacing),
+                seeds=len(best),
+                left_out=len(found) - len(best),
+                loss=statistics.fmean(optimum.loss for optimum in best) if best else None,
+                fitted=None if fit is None or place is None else _finite_or_none(partial(fit.predict, place)),
+                law=_rate_by_law(start, place),
+                doubt=results.doubts.get(size),
+            )
+        )
+    if fit is None:
+        return tuple(rows)
+    sizes = results.study.model.sizes
+    for size in [*sizes, *(factor * sizes[-1] for factor in DEEPER)]:
+        if size <= max(by_size):
+            continue
+        place = _depth_of(places, size)
+        rate = None if place is None else _finite_or_none(partial(fit.predict, place))
+        if place is not None and rate is not None:
+            depth = None if results.depths is None else place
+            rows.append(
+                RateRow(size, depth, rate, fit_interval(fit, place), 0, 0, None, rate, _rate_by_law(start, place))
+            )
+    return tuple(rows)
+
+
+def fit_interval(fit: Fit, depth: float) -> tuple[float, float] | None:
+    """The interval of the line's own rate at a depth, if the fit has one."""
+    ends = fit.band([depth])
+    return None if ends is None else (float(ends[0][0]), float(ends[1][0]))
+
+
+def _interval_over_seeds(logs: Sequence[float], spacing: float) -> tuple[float, float] | None:
+    if not logs:
+        return None
+    sd = statistics.stdev(logs) if len(logs) > 1 else None
+    return seed_interval(Point(1.0, statistics.fmean(logs), sd, len(logs)), spacing)
+
+
+def _rate_by_law(start: tuple[float, float] | None, place: float | None) -> float | None:
+    if start is None or place is None:
+        return None
+    depth, rate = start
+    return _finite_or_none(partial(transfer, rate, depth, place))
+
+
+def _finite_or_none(rate: Callable[[], float]) -> float | None:
+    """A rate that is carried far, or None where no float holds it."""
+    try:
+        return rate()
+    except DepthlrError:
+        return None
+
+
+def _depth_of(places: Mapping[int, float], size: int) -> float | None:
+    """The depth of a size: as counted, or where the counted ones lie on a straight line, on that; else None."""
+    if size in places:
+        return places[size]
+    if len(places) < 2:
+        return None
+    (first, low), *_, (last, high) = sorted(places.items())
+    step = (high - low) / (last - first)
+    straight = all(math.isclose(low + step * (known - first), place) for known, place in places.items())
+    return low + step * (size - first) if straight else None
 
 
 @dataclass(frozen=True)
@@ -71,12 +235,12 @@ def findings(snapshot: Snapshot) -> Findings:
         curves=curves,
         slopes=slopes,
         rows=rate_rows(results, curves, slopes) if curves else (),
-        notes=_shortened(results.notes),
+        notes=_shorten(results.notes),
         to_come=left.likely,
     )
 
 
-def _shortened(notes: tuple[str, ...]) -> tuple[str, ...]:
+def _shorten(notes: tuple[str, ...]) -> tuple[str, ...]:
     """The first notes and the last, which says that a sweep is unfinished, if it is."""
     if len(notes) <= MOST_NOTES:
         return notes

@@ -8,7 +8,6 @@ from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Literal
 
 from depthlr.errors import DepthlrError
-from depthlr.present.captions import loss_label, title_of
 from depthlr.present.style import (
     SMALL,
     add_legend,
@@ -21,7 +20,7 @@ from depthlr.present.style import (
     set_title,
     spaced,
 )
-from depthlr.present.tuned import tuned_text
+from depthlr.present.text import loss_label, study_title, tuned_text
 from depthlr.study.curves import Curve
 from depthlr.study.results import Results
 
@@ -86,7 +85,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results))
     over = "effective depth" if results.depths else results.study.model.size_name
     add_legend(axes, title=plain(f"{over}, tuned rate"))
-    set_title(axes, title_of(results))
+    set_title(axes, study_title(results))
     return axes
 
 

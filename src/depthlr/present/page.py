@@ -1,8 +1,8 @@
-"""One self-contained page: words, numbers, style and script in a single HTML text that asks the network for nothing.
+"""One self-contained page: text, numbers, style and script in a single HTML file that needs no network.
 
-What users wrote reaches the page in three ways only: escaped as HTML (sections.py), as JSON in which no character can
-end a script element (below), and as text that the script sets as text. The policy allows the one script and the one
-style by their digest, so that even a slip in the escaping could not run anything.
+Text that users wrote reaches the page in three ways only. It is escaped as HTML, it is JSON in which no character can
+end a script element, or the script sets it as text. The content-security policy allows one script and one style by
+their digests, so an error in the escaping could not run anything.
 """
 
 from __future__ import annotations
@@ -10,31 +10,54 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
 
+from depthlr.law.numbers import rate_text, signed
 from depthlr.law.power import LAW_EXPONENT
-from depthlr.present.findings import Findings
-from depthlr.present.plot_data import plot_data
-from depthlr.present.sections import sections, title_of
+from depthlr.present.findings import Findings, RateRow
+from depthlr.present.text import (
+    commands,
+    loss_label,
+    optional_rate_text,
+    rate_interval_text,
+    run_facts,
+    slope_interval_text,
+)
+from depthlr.study.curves import Curve
+from depthlr.study.results import Over
 
 NOTHING: dict[str, Any] = {
     "vary": "", "over": "size", "loss": "loss", "law": LAW_EXPONENT, "sizes": [], "seeds": [], "rates": [],
     "curves": [], "rows": [], "fits": {"depth": None, "size": None},
 }  # fmt: skip
-UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}  # inside JSON's strings, the only place they occur
+UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}  # JSON has these characters inside strings only
+MOST_ROWS = 60  # in the table of rates
+WAITING = '<p class="verdict">Waiting for the study’s file: the sweep has not made it yet.</p>'
+POINTS = 50_000  # on a page, over all curves
+FEWEST = 12  # points of one curve
+STEPS = 25  # points along the band of a fit
+DIGITS = 5  # significant digits of a loss: more than a screen can show
 
 
 def page(found: Findings | None, *, live: bool = False, version: int = 0) -> str:
-    """The whole page; a live one asks its own server for what is new. `found` is None before the study has a file."""
+    """The whole page as HTML.
+
+    Args:
+        found: What the study shows, or None before the study has a file.
+        live: Whether the page asks its own server for updates.
+        version: The number of the update that the page starts from.
+    """
     words = sections(found, live=live)
     numbers = {"version": version, "plot": NOTHING if found is None else plot_data(found)}
     return Template(_asset("page.html")).substitute(
         words,
-        title=escape(title_of(found)),
+        title=escape(page_title(found)),
         live="true" if live else "false",
         policy=escape(policy(live=live)),
         style=_style(),
@@ -47,14 +70,20 @@ def update(found: Findings | None, version: int) -> str:
     """What changes on a live page, as JSON."""
     plot = NOTHING if found is None else plot_data(found)
     words = sections(found, live=True)
-    return script_json({"version": version, "title": title_of(found), "sections": words, "plot": plot})
+    return script_json({"version": version, "title": page_title(found), "sections": words, "plot": plot})
 
 
 def policy(*, live: bool = False) -> str:
     """The content-security policy: our own script and style, and nothing else."""
-    own = {"script-src": _script(), "style-src": _style()}
-    rules = ["default-src 'none'", *(f"{name} '{_digest(text)}'" for name, text in own.items()), "img-src data:"]
-    return "; ".join([*rules, *(["connect-src 'self'"] if live else []), "base-uri 'none'", "form-action 'none'"])
+    rules = [
+        "default-src 'none'",
+        f"script-src '{_csp_digest(_script())}'",
+        f"style-src '{_csp_digest(_style())}'",
+        "img-src data:",
+    ]
+    if live:
+        rules.append("connect-src 'self'")
+    return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
 
 
 def script_json(value: Any) -> str:
@@ -62,7 +91,7 @@ def script_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False).translate(UNSAFE)
 
 
-def _digest(text: str) -> str:
+def _csp_digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -77,3 +106,206 @@ def _style() -> str:
 
 def _script() -> str:
     return f'(() => {{\n"use strict";\n{_asset("plot.js")}\n{_asset("page.js")}}})();\n'
+
+
+def sections(found: Findings | None, *, live: bool = False) -> dict[str, str]:
+    """HTML by the id of the element that it fills. Without a study the answer says that it waits for one."""
+    if found is None:
+        return {"status": "waiting", "answer": WAITING, "rates": "", "notes": "", "run": ""}
+    return {
+        "status": _status_text(found),
+        "answer": _answer_html(found),
+        "rates": _rates_html(found),
+        # The last note of an unfinished study says to run it again, but the reader of a live page is running it.
+        "notes": _notes_html(found.notes[:-1] if live and found.to_come else found.notes),
+        "run": _run_html(found),
+    }
+
+
+def page_title(found: Findings | None) -> str:
+    return "depthlr" if found is None else found.results.study.name
+
+
+def _status_text(found: Findings) -> str:
+    cells = len(found.results.records)
+    state = f"about {found.to_come} to come" if found.to_come else "finished"
+    return f"{cells} cell{'' if cells == 1 else 's'}, {state}"
+
+
+def _answer_html(found: Findings) -> str:
+    fit = found.slopes[found.over]
+    name = "depth" if found.over == "depth" else escape(found.name_of("size"))
+    law = ""
+    if fit is not None:
+        law = (
+            f'<p class="headline"><span class="formula">rate ∝ {name}<sup>{signed(fit.slope)}</sup></span> '
+            f'<span class="aside">{slope_interval_text(fit)}{fit.r2_text}</span></p>'
+        )
+    tiles = [_slope_tile_html(found, "size")] if found.over == "depth" else []
+    measured = [row for row in found.rows if row.seeds]
+    deeper = [row for row in found.rows if row.carried]
+    tiles += [_rate_tile_html(found, row) for row in (*measured[-1:], *deeper[:2])]
+    return f'{law}<p class="verdict">{escape(found.verdict)}</p><dl class="tiles">{"".join(tiles)}</dl>'
+
+
+def _slope_tile_html(found: Findings, over: Over) -> str:
+    fit = found.slopes[over]
+    if fit is None:
+        return ""
+    span = slope_interval_text(fit).replace("interval ", "", 1) if fit.bounded else "no interval"
+    return _tile_html(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}{fit.r2_text}")
+
+
+def _rate_tile_html(found: Findings, row: RateRow) -> str:
+    assert row.rate is not None
+    size = f"{found.name_of('size')} {row.size}"
+    kind = "tuned rate" if row.seeds else "rate by the fit"
+    place, below = size, []
+    if row.depth is not None:
+        place, below = f"depth {row.depth:g}", [size]
+    interval = rate_interval_text(row)
+    if interval:
+        below.append(f"95 % {interval}")
+    return _tile_html(f"{kind}, {place}", rate_text(row.rate), "\n".join(below))
+
+
+def _tile_html(label: str, value: str, below: str) -> str:
+    return f"<div><dt>{escape(label)}</dt><dd><b>{escape(value)}</b><small>{escape(below)}</small></dd></div>"
+
+
+def _rates_html(found: Findings) -> str:
+    """The table of rates. Of more than `MOST_ROWS` measured sizes it shows every second, third, ... and the last."""
+    rows = found.rows
+    if not rows:
+        return ""
+    step = math.ceil(len(rows) / MOST_ROWS)
+    shown = [row for index, row in enumerate(rows) if index % step == 0 or not row.seeds or index + 4 >= len(rows)]
+    with_depth = found.over == "depth"
+    depth = "<th scope=col>depth</th>" if with_depth else ""
+    head = (
+        f"<tr><th scope=col>{escape(found.name_of('size'))}</th>{depth}<th scope=col>rate to use</th>"
+        f"<th scope=col>fit</th><th scope=col>law from {found.law_from}</th></tr>"
+    )
+    body = "".join(_rate_row_html(row, with_depth) for row in shown)
+    some = f"<p>{len(rows) - len(shown)} sizes between are not listed.</p>" if len(shown) < len(rows) else ""
+    seeds = len(found.results.study.search.seeds)
+    return (
+        f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{some}"
+        f'<p class="fine">Measured sizes: geometric mean over up to {seeds} seeds, 95 % interval below it. '
+        "Deeper sizes (<i>by the fit</i>) were not run. The law carries the first rate on by its −3/2.</p>"
+    )
+
+
+def _rate_row_html(row: RateRow, with_depth: bool) -> str:
+    rate = optional_rate_text(row.rate)
+    tag = ""
+    if row.carried:
+        tag = " <em>by the fit</em>"
+    elif row.left_out:
+        tag = f" <em>{row.left_out} left out</em>"
+    if row.doubt:
+        tag += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
+    shown = rate if row.doubt else f"<b>{rate}</b>"  # a doubtful rate is not emphasized
+    # A narrow screen may break the line between the ends of the interval only.
+    low, *high = rate_interval_text(row).partition(" to ")
+    interval = f"<small><span>{low}</span><span>{''.join(high)}</span></small>" if low else ""
+    place = ""
+    if with_depth:
+        place = "<td>–</td>" if row.depth is None else f"<td>{row.depth:g}</td>"
+    others = f"<td>{optional_rate_text(row.fitted)}</td><td>{optional_rate_text(row.law)}</td>"
+    kind = ' class="carried"' if row.carried else ""
+    return f"<tr{kind}><th scope=row>{row.size}</th>{place}<td>{shown}{tag}{interval}</td>{others}</tr>"
+
+
+def _notes_html(notes: Sequence[str]) -> str:
+    if not notes:
+        return ""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<h2>To mind</h2><ul>{items}</ul>"
+
+
+def _run_html(found: Findings) -> str:
+    pairs = [(escape(name), escape(value)) for name, value in run_facts(found)]
+    facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
+    again = f'<pre tabindex="0"><code>{escape(commands(found))}</code></pre>'
+    head = "Run it again" if found.results.described else "Make this page again"
+    return f'<dl class="facts">{facts}</dl><h3>{head}</h3>{again}'
+
+
+def plot_data(found: Findings) -> dict[str, Any]:
+    """The numbers behind the plots, as JSON values.
+
+    Rates are listed once, and curves refer to them by index. The loss of a diverged cell is null. Long curves are
+    thinned, but they keep their optima.
+    """
+    rates = sorted({rate for curve in found.curves for rate in curve.rates})
+    rate_index = {rate: index for index, rate in enumerate(rates)}
+    most = max(FEWEST, POINTS // max(1, len(found.curves)))
+    sizes = sorted({curve.size for curve in found.curves})
+    depths = found.results.depths or {}
+    return {
+        "vary": found.results.study.model.size_name,
+        "over": found.over,
+        "loss": loss_label(found.results),
+        "law": LAW_EXPONENT,
+        "sizes": [{"size": size, "depth": depths.get(size)} for size in sizes],
+        "seeds": sorted({curve.seed for curve in found.curves}),
+        "rates": [float(f"{rate:.6g}") for rate in rates],
+        "curves": [_curve_json(curve, rate_index, most) for curve in found.curves],
+        "rows": [_row_json(row) for row in found.rows],
+        "fits": {over: _fit_json(found, over) for over in found.slopes},
+        "thinned": any(len(curve.rates) > most for curve in found.curves),
+    }
+
+
+def thin(losses: Sequence[float], best: int | None, most: int) -> list[int]:
+    """Indices of at most about `most` points of a curve: evenly spaced ones, the ends, and those around the optimum."""
+    count = len(losses)
+    if count <= most:
+        return list(range(count))
+    kept = {0, count - 1, *(round(step * (count - 1) / (most - 1)) for step in range(most))}
+    if best is not None:
+        kept |= {index for index in range(best - 2, best + 3) if 0 <= index < count}
+    return sorted(kept)
+
+
+def _curve_json(curve: Curve, rate_index: dict[float, int], most: int) -> list[Any]:
+    """[size, seed, indices of the rates, losses, index of the optimum among them or -1, its edge or null]"""
+    best = curve.optimum
+    kept = thin(curve.losses, None if best is None else best.index, most)
+    return [
+        curve.size,
+        curve.seed,
+        [rate_index[curve.rates[index]] for index in kept],
+        [_loss_json(curve.losses[index]) for index in kept],
+        -1 if best is None else kept.index(best.index),
+        None if best is None else best.edge,
+    ]
+
+
+def _loss_json(loss: float) -> float | None:
+    return float(f"{loss:.{DIGITS}g}") if math.isfinite(loss) else None
+
+
+def _row_json(row: RateRow) -> dict[str, Any]:
+    return {"size": row.size, "depth": row.depth, "rate": row.rate, "interval": row.interval, "seeds": row.seeds}
+
+
+def _fit_json(found: Findings, over: Over) -> dict[str, Any] | None:
+    """The fitted line as slope and intercept, and its band over the depths of the plot."""
+    fit = found.slopes[over]
+    if fit is None:
+        return None
+    places = [row.size if over == "size" else row.depth for row in found.rows]
+    ends = [float(place) for place in places if place is not None]
+    low, high = math.log10(min(ends)), math.log10(max(ends))
+    depths = [10 ** (low + (high - low) * step / (STEPS - 1)) for step in range(STEPS)]
+    edges = fit.band(depths)
+    return {
+        "slope": fit.slope,
+        "intercept": fit.intercept,
+        "law": fit.intercept + (fit.slope - LAW_EXPONENT) * fit.centre,  # the intercept of the law's line
+        "interval": list(fit.interval) if fit.bounded else None,
+        "band": [] if edges is None else [list(map(float, ends)) for ends in zip(depths, *edges, strict=True)],
+        "last": max(point.depth for point in fit.points),
+    }

@@ -1,34 +1,49 @@
-"""A study's report in each of its forms."""
+"""A study's report as one text: an HTML page, Markdown or JSON."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from depthlr.law.fit import Fit
-from depthlr.present.findings import Findings, findings
-from depthlr.present.markdown import markdown
+from depthlr.law.numbers import signed
+from depthlr.present.findings import Findings, RateRow, findings
 from depthlr.present.page import page
-from depthlr.present.run_facts import commands, run_facts, study_facts
+from depthlr.present.text import (
+    commands,
+    optional_rate_text,
+    rate_interval_text,
+    run_facts,
+    slope_interval_text,
+    study_facts,
+)
+from depthlr.study.curves import Curve
 from depthlr.study.follow import read_snapshot
+from depthlr.study.results import Over
 
 
 def report(study: Path | str, format: str = "html") -> str:
-    """The report of a study's file, finished or not, as one text: html, markdown or json."""
+    """The report of a study as one text.
+
+    Args:
+        study: The study's file; the sweep need not be finished.
+        format: `html`, `markdown` or `json`.
+    """
     return FORMATS[format](findings(read_snapshot(study)))
 
 
 def as_json(found: Findings) -> str:
-    """The answer for programs: slopes, rates, optima, notes; `depthlr export` has the cells."""
+    """Slopes, rates, optima and notes for programs. `depthlr export` writes the cells."""
     value = {
         "study": study_facts(found),
-        "slopes": {over: None if fit is None else _fit(fit) for over, fit in found.slopes.items()},
+        "slopes": {over: None if fit is None else _fit_json(fit) for over, fit in found.slopes.items()},
         "verdict": found.verdict,
         "rates": [vars(row) for row in found.rows],
-        "optima": [_optimum(found, index) for index in range(len(found.curves))],
+        "optima": [_optimum_json(found, curve) for curve in found.curves],
         "cells": len(found.results.records),
         "to_come": found.to_come,
         "notes": list(found.notes),
@@ -39,17 +54,73 @@ def as_json(found: Findings) -> str:
     return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
-FORMATS: dict[str, Callable[[Findings], str]] = {"html": page, "markdown": markdown, "json": as_json}
-
-
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit_json(fit: Fit) -> dict[str, Any]:
     values = {"slope": fit.slope, "stderr": fit.stderr, "intercept": fit.intercept, "r2": fit.r2, "chi2": fit.chi2}
     finite = {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
     return finite | {"interval": list(fit.interval) if fit.bounded else None, "level": fit.level}
 
 
-def _optimum(found: Findings, index: int) -> dict[str, Any]:
-    curve = found.curves[index]
+def _optimum_json(found: Findings, curve: Curve) -> dict[str, Any]:
     best = curve.optimum
-    where = {"size": curve.size, "depth": (found.results.depths or {}).get(curve.size), "seed": curve.seed}
-    return where | {name: None if best is None else getattr(best, name) for name in ("rate", "loss", "edge")}
+    return {
+        "size": curve.size,
+        "depth": (found.results.depths or {}).get(curve.size),
+        "seed": curve.seed,
+        "rate": None if best is None else best.rate,
+        "loss": None if best is None else best.loss,
+        "edge": None if best is None else best.edge,
+    }
+
+
+def markdown(found: Findings) -> str:
+    """The page without its plots, for an issue or a notebook."""
+    lines = [f"# {_escape(found.results.study.name)}", ""]
+    overs: tuple[Over, ...] = ("depth", "size") if found.over == "depth" else ("size",)
+    for over in overs:
+        fit = found.slopes[over]
+        if fit is not None:
+            label = f"slope {signed(fit.slope)} over {_escape(found.name_of(over))}"
+            lines.append(f"- **{label}**, {slope_interval_text(fit)}{fit.r2_text}")
+    lines += ["", _escape(found.verdict), ""]
+    if found.rows:
+        lines += ["## The rate to use", "", *_rates_table(found), ""]
+    if found.notes:
+        lines += ["## To mind", "", *(f"- {_escape(note)}" for note in found.notes), ""]
+    facts = [f"- {name}: {_escape(value)}" for name, value in run_facts(found)]
+    lines += ["## What was run", "", *facts, "", "```bash", f"{_escape_fence(commands(found))}```"]
+    return "\n".join(lines) + "\n"
+
+
+def _rates_table(found: Findings) -> list[str]:
+    law = f"law from {found.law_from}"
+    head = [_escape(found.name_of("size")), "depth", "rate to use", "95 % interval", "seeds", "fit", law]
+    return [_line(head), _line(["---:"] * len(head)), *(_line(_cells(row)) for row in found.rows)]
+
+
+def _cells(row: RateRow) -> list[str]:
+    return [
+        str(row.size),
+        "–" if row.depth is None else f"{row.depth:g}",
+        optional_rate_text(row.rate) + (" ?" if row.doubt else ""),
+        rate_interval_text(row) or "–",
+        "by the fit" if row.carried else str(row.seeds),
+        optional_rate_text(row.fitted),
+        optional_rate_text(row.law),
+    ]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape(text: str) -> str:
+    """Put a backslash before each character that Markdown, or HTML in it, would interpret."""
+    return re.sub(r"([\\`*_{}\[\]<>()#|&!~$])", r"\\\1", text)
+
+
+def _escape_fence(text: str) -> str:
+    """Write three backquotes as TOML escapes, so that the text cannot end its code block."""
+    return text.replace("```", "\\u0060" * 3)
+
+
+FORMATS: dict[str, Callable[[Findings], str]] = {"html": page, "markdown": markdown, "json": as_json}

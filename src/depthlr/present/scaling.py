@@ -14,9 +14,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point
 from depthlr.law.numbers import slope_text
 from depthlr.law.power import transfer
-from depthlr.present.captions import title_of
-from depthlr.present.intervals import seed_interval
-from depthlr.present.optima import optima_by_depth, predictions, tuned_by_depth
+from depthlr.present.findings import seed_interval
 from depthlr.present.style import (
     LAW_LABEL,
     MARKERS,
@@ -30,6 +28,8 @@ from depthlr.present.style import (
     plain,
     set_title,
 )
+from depthlr.present.text import study_title
+from depthlr.present.transfer_error import optima_by_depth, predictions, tuned_by_depth
 from depthlr.study.results import Over, Results
 from depthlr.transfer.rules import Energies
 
@@ -93,7 +93,7 @@ def scaling(
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
     if isinstance(results, Results):
-        set_title(axes, title_of(results))
+        set_title(axes, study_title(results))
     return axes
 
 

@@ -10,7 +10,7 @@ from statistics import fmean, quantiles
 from depthlr.errors import DepthlrError
 from depthlr.law.numbers import number_text
 from depthlr.present.landscape import by_size, labels_of
-from depthlr.present.tuned import tuned_text
+from depthlr.present.text import tuned_text
 from depthlr.study.curves import Curve
 from depthlr.study.results import Results
 

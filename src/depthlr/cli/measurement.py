@@ -1,4 +1,4 @@
-"""A model named on the command line, initialised, with batches and a loss to measure it on."""
+"""What `measure`, `suggest`, `check` and `transfer` measure: an initialised model with batches and a loss."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from depthlr.cli.options import LOSS, RANDOM
-from depthlr.cli.output import print_note
-from depthlr.cli.plain_console import PlainConsole
+from depthlr.cli.output import PlainConsole, print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
@@ -29,23 +28,23 @@ from depthlr.trace.record import readout_of
 from depthlr.trace.run import arguments_of, cannot_run
 from depthlr.training.task import mean_cross_entropy
 
-MEMORY = 2**30  # bytes of batches; beyond it initialisations share them
+MEMORY = 2**30  # bytes of batches; if more are needed, all initialisations share one set of batches
 Batches = list[tuple[Any, Tensor]]
 
 
 @dataclass(frozen=True)
-class MeasuredOn:
-    """What models are measured on, as the options say."""
+class MeasurementData:
+    """The data and the loss on which models are measured."""
 
-    examples: Examples | None  # None: random inputs, of the shape that each model takes
+    examples: Examples | None  # None: random inputs of the shape that each model takes
     input: str | None
     batch: int
     loss_fn: LossFn
 
 
-def measured_on(
+def measurement_data(
     data: str, batch: int, loss: str = LOSS, *, folder: str | None = None, input: str | None = None
-) -> MeasuredOn:
+) -> MeasurementData:
     """Load the data and find the loss.
 
     Args:
@@ -57,11 +56,11 @@ def measured_on(
     """
     if batch < 1:
         raise DepthlrError(f"A batch of {batch} examples has no gradient: choose at least 1.")
-    loss_fn = _loss_named(loss)
+    loss_fn = _find_loss(loss)
     if data == RANDOM:
         if folder is not None:
             raise DepthlrError("--folder is where a data set lies, and random inputs lie nowhere: name --data too.")
-        return MeasuredOn(None, input, batch, loss_fn)
+        return MeasurementData(None, input, batch, loss_fn)
     examples = load(data, folder)
     if input is not None:
         raise DepthlrError(f"--input and --data {data} contradict each other: its examples are {examples.input}.")
@@ -70,10 +69,10 @@ def measured_on(
             f"The targets of {data} are numbers to regress on, and cross-entropy takes classes: name your own loss, "
             "--loss package.module:function."
         )
-    return MeasuredOn(examples, examples.input, batch, loss_fn)
+    return MeasurementData(examples, examples.input, batch, loss_fn)
 
 
-def _loss_named(name: str) -> LossFn:
+def _find_loss(name: str) -> LossFn:
     if name == LOSS:
         return mean_cross_entropy
     if not is_python_name(name):
@@ -84,7 +83,7 @@ def _loss_named(name: str) -> LossFn:
 
 @contextmanager
 def progress_bar() -> Iterator[None]:
-    """Show what is measured inside, and the time left, on stderr where that is a terminal."""
+    """Show the progress of measurements, and the time left, on stderr if it is a terminal."""
     console = PlainConsole(stderr=True)
     text, count = TextColumn("{task.description}"), MofNCompleteColumn()
 
@@ -94,7 +93,7 @@ def progress_bar() -> Iterator[None]:
             *(text, BarColumn(), count, "batches,", TimeRemainingColumn(), "left"),
             console=console,
             transient=True,
-            redirect_stdout=False,  # what the user's own code prints stays where it is sent
+            redirect_stdout=False,  # output of the user's own code stays where it is sent
             redirect_stderr=False,
             disable=not console.is_terminal,
         ) as shown:
@@ -106,30 +105,30 @@ def progress_bar() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Task:
-    """`build()` gives the model under the current seed; batches and loss go with it."""
+class Measurement:
+    """A model to measure. `build()` makes it under the current seed; batches and loss fit to it."""
 
     build: Callable[[], nn.Module]
     batches: Batches
     loss_fn: LossFn
-    redrawn: bool  # are these not the weights that the user's own code drew?
+    redrawn: bool  # whether init_ replaced the weights of the user's own code
 
 
-def note_redrawn(*given: Task) -> None:
-    """Say once that what is measured starts otherwise than the user's model does."""
+def note_redrawn(*given: Measurement) -> None:
+    """Say once that the measured weights are not those of the user's model."""
     if any(one.redrawn for one in given):
         print_note("note: weights were drawn anew by init_; --own-init keeps those that the model comes with.")
 
 
-def task(
+def prepare_measurement(
     spec: str,
-    on: MeasuredOn,
+    on: MeasurementData,
     *,
     own_init: bool = False,
     seed: int = 0,
     draws: int = 1,
     batches: Batches | None = None,
-) -> Task:
+) -> Measurement:
     """A model with batches to measure it on.
 
     Args:
@@ -142,42 +141,44 @@ def task(
     """
     model, example = build(spec, input=on.input)
     if batches is None:
-        sets = draws if _bytes(example, on.batch) * draws * (LEARNT_FROM + 1) < MEMORY else 1
+        sets = draws if _batch_bytes(example, on.batch) * draws * (LEARNT_FROM + 1) < MEMORY else 1
         if on.examples is None:
-            batches = _random(model, example, on.batch, sets, seed)
+            batches = _random_batches(model, example, on.batch, sets, seed)
         else:
-            batches = _drawn(on.examples, on.batch, sets, seed)
+            batches = _shuffled_batches(on.examples, on.batch, sets, seed)
     plan = None if own_init else init_plan(model, batches[0][0])
 
-    def built() -> nn.Module:
+    def build_initialised() -> nn.Module:
         fresh, _ = build(spec, input=on.input)
         if plan is not None:
             apply_plan(fresh, plan)
         return fresh
 
-    return Task(built, batches, on.loss_fn, redrawn=not own_init and parse_spec(spec).family != "zoo")
+    return Measurement(
+        build_initialised, batches, on.loss_fn, redrawn=not own_init and parse_spec(spec).family != "zoo"
+    )
 
 
-def _drawn(examples: Examples, size: int, sets: int, seed: int) -> Batches:
-    """Batches of the examples, shuffled anew for every set."""
-    # No more than one shuffle holds, if that is enough: the batch that is seen must not have been learnt from.
+def _shuffled_batches(examples: Examples, size: int, sets: int, seed: int) -> Batches:
+    """Batches of the examples, in a new order for every set."""
+    # At most one pass over the examples, if that is enough: the evaluated batch must not be one that was trained on.
     count = min(LEARNT_FROM + 1, max(3, len(examples) // size))
     shuffles = [batch_order(len(examples), size, count, seed + place) for place in range(sets)]
     found = [examples.batch(indices) for shuffle in shuffles for indices in shuffle]
     return [((inputs,), target) for inputs, target in found]
 
 
-def _random(model: nn.Module, example: Any, size: int, sets: int, seed: int) -> Batches:
+def _random_batches(model: nn.Module, example: Any, size: int, sets: int, seed: int) -> Batches:
     try:
         return random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
-    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # as torch says what it cannot hold
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # torch: it does not fit in memory
         raise DepthlrError(
             f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."
         ) from error
 
 
-def _bytes(example: Any, size: int) -> float:
-    """Of a batch."""
+def _batch_bytes(example: Any, size: int) -> float:
+    """The size of a batch in bytes."""
     leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
     return sum(size * leaf.nbytes / leaf.shape[0] for leaf in leaves if leaf.dim())
 

@@ -1,0 +1,133 @@
+"""A study in words: captions, tuned rates, intervals, what was run and how to run it again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from depthlr.law.fit import Fit
+from depthlr.law.numbers import rate_text, signed
+from depthlr.present.findings import Findings, RateRow
+from depthlr.study.description import to_toml
+from depthlr.study.results import Results
+
+AT_EDGE = "at edge"
+
+
+def loss_label(results: Results) -> str:
+    """The name of the loss that a study compares, as an axis label."""
+    if not results.described:
+        return "loss"
+    training = results.study.training
+    unit = " (nats)" if training.loss == "cross_entropy" else ""
+    if training.metric == "validation":
+        return f"validation loss{unit}"
+    if training.metric == "last_epoch":
+        return f"training loss, mean of the last epoch{unit}"
+    count, unit_of_time = (training.steps, "step") if training.steps else (training.epochs, "epoch")
+    budget = f"{count} {unit_of_time}s" if count != 1 else f"one {unit_of_time}"
+    return f"training loss, mean of {budget}{unit}"
+
+
+def study_title(results: Results) -> str:
+    """The model and, if the study records it, its training."""
+    study, training = results.study, results.study.training
+    if not results.described:
+        return study.model.spec
+    return f"{study.model.spec} on {study.data.name}, {training.optimizer}, batch {training.batch}"
+
+
+def tuned_text(results: Results, size: int, none: str = "-") -> str:
+    """The tuned rate of a size as text.
+
+    It is `at edge` if all optima lie at an edge of the range of rates, and `none` if every run diverged.
+    """
+    if size in results.tuned_rates:
+        return rate_text(results.tuned_rates[size])
+    has_optimum = any(curve.optimum for curve in results.curves if curve.size == size)
+    return AT_EDGE if has_optimum else none
+
+
+def slope_interval_text(fit: Fit) -> str:
+    """`95 % interval −1.62 to −1.24`, or that there is none."""
+    if not fit.bounded:
+        return "no interval: add seeds or sizes"
+    low, high = fit.interval
+    return f"{fit.level * 100:g} % interval {signed(low)} to {signed(high)}"
+
+
+def optional_rate_text(rate: float | None) -> str:
+    """A rate, or a dash for None."""
+    return "–" if rate is None else rate_text(rate)
+
+
+def rate_interval_text(row: RateRow) -> str:
+    """`0.012 to 0.034`; empty without an interval, and `not known` for one wider than four decades."""
+    if row.interval is None:
+        return ""
+    low, high = row.interval
+    if high >= 1e4 * low:
+        return "not known"
+    return f"{rate_text(low)} to {rate_text(high)}"
+
+
+def run_facts(found: Findings) -> list[tuple[str, str]]:
+    """Names and values of what was run: model, seeds, cells, time, machine, digests."""
+    results, study = found.results, found.results.study
+    diverged = sum(record.diverged for record in results.records)
+    facts = [
+        ("Model", f"{study.model.spec}, {study.model.vary} {_join(study.model.sizes)}"),
+        ("Seeds", _join(study.search.seeds)),
+        ("Cells", f"{len(results.records)} trained, {diverged} of them diverged"),
+    ]
+    if results.records:
+        finished = [record.finished for record in results.records]
+        first, last = min(finished), max(finished)
+        facts += [
+            ("First and last cell", f"{_date_text(first)} and {_date_text(last)} UTC"),
+            ("Training time", duration_text(sum(record.seconds for record in results.records))),
+        ]
+    places = ", then ".join(map(str, results.environments)) or "not recorded"
+    if not results.described:
+        facts.append(("Trained by", "another program, whose data, optimizer, batch and loss are not recorded"))
+    return [
+        *facts,
+        ("Trained on" if results.described else "Sweep ran on", places),
+        ("Data digest", found.snapshot.data_digest or "not recorded"),
+        ("Study digest", study.digest),
+    ]
+
+
+def study_facts(found: Findings) -> dict[str, Any]:
+    """The study as tables, without data and training if another program trained the cells."""
+    tables = found.results.study.to_dict()
+    if found.results.described:
+        return tables
+    return {key: tables[key] for key in ("name", "model", "search")}
+
+
+def commands(found: Findings) -> str:
+    """Shell commands that run the study and write this report; only the report if another program trained the cells."""
+    study = found.results.study
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", study.name).strip("-.") or "study"
+    page = f"depthlr report {name}.sqlite --out {name}.html\n"
+    if not found.results.described:
+        return page
+    # The quoted end mark keeps the shell from reading the text; a line of TOML never equals it.
+    return f"cat > {name}.toml <<'END'\n{to_toml(study)}END\ndepthlr sweep {name}.toml\n{page}"
+
+
+def duration_text(seconds: float) -> str:
+    """`43 s`, `12 min`, `3.4 h`."""
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _join(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _date_text(finished: str) -> str:
+    """The date and time of a record without its UTC offset."""
+    return finished.replace("T", " ").removesuffix("+00:00")
