@@ -21,7 +21,8 @@ from depthlr.errors import DepthlrError
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
 from depthlr.trace.observe import CallObserver, Moment
-from depthlr.trace.run import eager, trace, untouched
+from depthlr.trace.record import trace
+from depthlr.trace.run import eager, untouched
 from experiments.transferbench.step import Change, Step
 
 Batch = tuple[Tensor, Tensor]

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.trace.depth import Depth, Units, effective_depth
-from depthlr.trace.random_states import random_states_kept
-from depthlr.trace.run import Arguments, arguments_of, check_runnable
+from depthlr.trace.run import Arguments, arguments_of, check_runnable, random_states_kept
 
 LossFn = Callable[[Any, Any], Tensor]
 READING = 10**9  # far from the seeds of weights and dropout, or inputs that are drawn while read would resemble them

@@ -11,7 +11,7 @@ from torch import nn
 from depthlr.energy.step import OWN_FACTORY, is_factory
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.law.domain import MOST_SEED, whole
-from depthlr.trace.random_states import random_states_kept
+from depthlr.trace.run import random_states_kept
 
 Build = Callable[[], nn.Module]
 ALIKE = "a builder gives the same model every time, so nothing is known of its scatter: let it draw its weights anew."

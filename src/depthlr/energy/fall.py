@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from depthlr.energy.batch import LossFn
 from depthlr.energy.gradient import backward, check_measurable
 from depthlr.energy.step import step_direction
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import check_runnable, unwrap
 
 
 def promised_fall(

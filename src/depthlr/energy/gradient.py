@@ -15,10 +15,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batch import LossFn, split
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.trace.attributes import attributes_kept, weights_kept
 from depthlr.trace.record import logits_of, readouts_of
-from depthlr.trace.run import cannot_run, eager, untouched
-from depthlr.trace.unwrap import is_sharded
+from depthlr.trace.run import attributes_kept, cannot_run, eager, is_sharded, untouched, weights_kept
 
 NOT_MOVED = "the loss does not depend on any trainable parameter, so its gradient is zero."
 

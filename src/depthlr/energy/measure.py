@@ -34,8 +34,7 @@ from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.observe import CallObserver, Moment
 from depthlr.trace.record import Recorder, readouts_of
-from depthlr.trace.run import Arguments, cannot_run, check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import Arguments, cannot_run, check_runnable, unwrap
 
 LIMIT = 4  # batches of a loader, if not told
 
@@ -146,9 +145,9 @@ def _forward(
 
     observer = CallObserver(set(moments), observe)
     with moved(model, parameters, direction, arguments, observer) as output:
-        readout = _squares(readouts_of(output)[graph.which])
+        readout = _squares(readouts_of(output)[graph.readout_index])
     # One more or one fewer of an operation before a unit, and its state would be taken from another's.
-    otherwise = any(observer.ran[name] != graph.ran[name] for _, name in moments)
+    otherwise = any(observer.call_counts[name] != graph.call_counts[name] for _, name in moments)
     if otherwise or any(moment not in squares for moment in moments):
         raise DepthlrError(
             "the model did not run the same operations the second time: its control flow is random or depends on the "

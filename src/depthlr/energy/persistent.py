@@ -39,8 +39,7 @@ from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.record import readouts_of
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import check_runnable, unwrap
 
 SEEDS = 8  # initialisations, where a function builds the model
 LEAST_SHARE = 1 / 8  # of a half's own energy: if batches agree on less, noise hides on how much

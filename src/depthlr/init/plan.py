@@ -17,11 +17,11 @@ from depthlr.errors import DepthlrError
 from depthlr.init.feeding import feeding_factor, with_slope
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace import operations as ops
-from depthlr.trace.distance import Distances, distances
+from depthlr.trace.distances import Distances, compute_distances
 from depthlr.trace.graph import Graph
-from depthlr.trace.run import trace
+from depthlr.trace.record import trace
+from depthlr.trace.run import clean_path, unwrap
 from depthlr.trace.units import Unit, branch_weighted, last_weighted, units_of
-from depthlr.trace.unwrap import clean_path, unwrap
 
 Variance = Literal["gating", "he"]
 BranchScale = Literal["auto", "last", "each", "none"]
@@ -55,8 +55,8 @@ def init_plan(
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
     graph = trace(model, example)
     graph = replace(graph, nodes=[with_slope(node, parameters) for node in graph.nodes])
-    far = distances(graph)
-    units = units_of(graph, far)
+    distances = compute_distances(graph)
+    units = units_of(graph, distances)
     if not units:
         raise DepthlrError(
             "no weighted layer lies between the model's input and its output, so nothing can be initialised by its "
@@ -64,7 +64,7 @@ def init_plan(
         )
     sizes = {path: p.shape[-1] for path, p in parameters.items() if p.dim() > 1}
     stds = _weight_stds(graph, units, variance, sizes)
-    scaled = _branch_weights(graph, far, units, branch_scale)
+    scaled = _branch_weights(graph, distances, units, branch_scale)
     blocks = sum(u.kind == "residual" for u in units)
     normed = _norm_parameters(unwrap(model))
     tokens = _tokens(graph)
@@ -163,7 +163,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     return stds
 
 
-def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
+def _branch_weights(graph: Graph, distances: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
     """Weights that carry K^(-1/2)."""
     if scale == "auto":
         scale = "none" if _is_transformer(graph) else "last"
@@ -171,7 +171,7 @@ def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale
         return set()
     pick = last_weighted if scale == "last" else branch_weighted
     updates = [u.node for u in units if u.kind == "residual"]
-    return {name for n in updates for i in pick(graph, far, n) for name in graph.nodes[i].weights}
+    return {name for n in updates for i in pick(graph, distances, n) for name in graph.nodes[i].weights}
 
 
 def _is_transformer(graph: Graph) -> bool:

@@ -18,7 +18,7 @@ from depthlr.models.build import build
 from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
 from depthlr.study.description import Study
-from depthlr.trace.random_states import random_states_kept
+from depthlr.trace.run import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import LOSS, Training
 

@@ -1,4 +1,4 @@
-"""What one run of a model looked like: operations on the signal, in the order in which they ran."""
+"""The graph of one run of a model: operations on the signal, in the order in which they ran."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Graph:
     nodes: list[Node] = field(default_factory=lambda: [Node("input", ())])
     calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
-    which: int = 0  # of the model's floating outputs it is
-    ran: Counter[str] = field(default_factory=Counter)  # how often each operation was called
+    readout_index: int = 0  # position of the readout among the model's floating-point outputs
+    call_counts: Counter[str] = field(default_factory=Counter)  # how often each operation was called
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

@@ -24,7 +24,7 @@ class CallObserver(TorchFunctionMode):
 
     def __init__(self, wanted: Collection[Moment], observe: Callable[[Moment, Tensor], None]) -> None:
         super().__init__()
-        self.ran: Counter[str] = Counter()  # how often each operation was called
+        self.call_counts: Counter[str] = Counter()  # how often each operation was called
         self._wanted = wanted
         self._observe = observe
 
@@ -49,8 +49,8 @@ class CallObserver(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = ops.operation_name(func, kwargs)
-        self.ran[name] += 1
-        call = self.ran[name]  # the function may call others
+        self.call_counts[name] += 1
+        call = self.call_counts[name]  # the function may call others
         if (call, ops.IN_PROJECTION) in self._wanted and func is multi_head_attention_forward:
             self._observe((call, ops.IN_PROJECTION), _in_projection(*args, **kwargs))
         result = func(*args, **kwargs)

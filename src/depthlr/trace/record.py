@@ -7,23 +7,43 @@ taken for a residual branch.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
-from depthlr.trace.distance import distances
-from depthlr.trace.fan_in import fan_in
+from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
-from depthlr.trace.unwrap import clean_path
+from depthlr.trace.run import (
+    Arguments,
+    all_layers,
+    arguments_of,
+    cannot_run,
+    check_runnable,
+    clean_path,
+    eager,
+    empty_caches,
+    is_sharded,
+    move_to_model,
+    release_fake_tensors,
+    silence_fake_tensor_log,
+    untouched,
+    unwrap,
+    weights_kept,
+)
+
+SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
 
 
 class Role(Enum):
@@ -140,16 +160,16 @@ class Recorder(TorchFunctionMode):
             self._add(Node("input", (ROOT,)), [])
             self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
-    def close(self, output: Any, which: int | None = None) -> None:
+    def close(self, output: Any, readout_index: int | None = None) -> None:
         """Declare the model's output, and which of what may be its readout is: `logits` or the deepest, if not told."""
         tags = [self._tags.get(id(readout), (Role.constant, ROOT)) for readout in readouts_of(output)]
         nodes = [node if role is Role.signal else ROOT for role, node in tags]
-        if which is None:
-            which = 0
+        if readout_index is None:
+            readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
-                far = distances(self.graph).units
-                which = max(range(len(nodes)), key=lambda place: far[nodes[place]])  # the first of equals
-        self.graph.readout, self.graph.which = nodes[which], which
+                depths = compute_distances(self.graph).units
+                readout_index = max(range(len(nodes)), key=lambda i: depths[nodes[i]])  # the first of equals
+        self.graph.readout, self.graph.readout_index = nodes[readout_index], readout_index
 
     # -- tags ----------------------------------------------------------------------------------------------------
     def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
@@ -224,8 +244,8 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         name = ops.operation_name(func, kwargs)
         # By name: where there are gradients, hooks ask for what they do not ask for in a forward-mode pass.
-        self.graph.ran[name] += 1
-        call = self.graph.ran[name]
+        self.graph.call_counts[name] += 1
+        call = self.graph.call_counts[name]
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
@@ -246,7 +266,7 @@ class Recorder(TorchFunctionMode):
         lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
         if (sources or lookup) and name not in ops.SHAPE_ONLY:
             node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
-            node.fan_in = 1 if lookup else fan_in(name, args, kwargs, operands) if weights else 0
+            node.fan_in = 1 if lookup else ops.fan_in(name, args, kwargs, operands) if weights else 0
             several = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
             node.composed = several or any(len(self._tags[id(t)][1]) > 1 for t in operands)
             self._record(node, func, args, kwargs, outputs)
@@ -296,3 +316,103 @@ class Recorder(TorchFunctionMode):
         self.graph.nodes.append(node)
         for tensor in outputs:
             self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
+
+
+def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
+    """The graph of one run of `model` on `example`, evaluated unless it is to stay `in_its_mode`.
+
+    The model is left as it was.
+    """
+    model = unwrap(model)
+    check_runnable(model)
+    arguments = move_to_model(model, arguments_of(example))
+    with contextlib.nullcontext() if in_its_mode else all_layers(model):
+        for integers_are_signal in (False, True):
+            graph = _trace(model, arguments, integers_are_signal, allow_recurrence)
+            if graph.readout != ROOT:
+                return graph
+    raise DepthlrError(
+        "the model's output does not depend on the example through any torch operation, so it has no depth to count."
+    )
+
+
+def _trace(model: nn.Module, arguments: Arguments, integers_are_signal: bool, allow_recurrence: bool) -> Graph:
+    options = _Options(integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence)
+    on_meta = any(p.is_meta for p in model.parameters())
+    runs: list[Run] = [_run_fake, *([] if on_meta else [_run_real])]  # it may look at values, or hold what is not faked
+    if is_sharded(model):
+        runs = [_run_real]
+    elif _is_small(model, arguments):
+        runs = [_run_on_zeros, _run_fake] if on_meta else [_run_real]
+    for run in runs:
+        try:
+            return run(model, arguments, options)
+        except DepthlrError:
+            raise
+        except Exception as error:
+            failed = error
+    raise cannot_run(failed) from failed
+
+
+def _is_small(model: nn.Module, arguments: Arguments) -> bool:
+    """Does a real run take milliseconds? Fake tensors import PyTorch's compiler first, which takes a second."""
+    inputs = [leaf for leaf in torch.utils._pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+    own = [*model.parameters(), *model.buffers()]
+    return (
+        all(tensor.device.type in ("cpu", "meta") for tensor in (*own, *inputs))
+        and sum(tensor.numel() for tensor in own) <= SMALL_MODEL
+        and sum(tensor.numel() for tensor in inputs) <= SMALL_EXAMPLE
+    )
+
+
+class _Options(TypedDict):
+    integers_are_signal: bool
+    allow_recurrence: bool
+
+
+Run = Callable[[nn.Module, Arguments, _Options], Graph]
+
+
+def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with untouched(model):
+        try:
+            with mode, silence_fake_tensor_log():
+                graph = _run_shadows(model, arguments, options)
+        except BaseException:
+            empty_caches(mode)
+            raise
+    release_fake_tensors(mode)  # what the model's own attributes held is put back by now
+    return graph
+
+
+def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    with untouched(model):
+        return _run_shadows(model, arguments, options)
+
+
+def _run_shadows(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    """Run with new tensors, zeros unless they are fake, in the place of all that the model holds and is given."""
+
+    def shadow(tensor: Tensor) -> Tensor:
+        device = torch.device("cpu") if tensor.is_meta else tensor.device
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+
+    parameters = {name: shadow(p) for name, p in model.named_parameters()}
+    buffers = {name: shadow(b) for name, b in model.named_buffers()}
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
+    recorder = Recorder(model, parameters, **options)
+    recorder.feed((args, kwargs))
+    with eager(), torch.no_grad(), recorder:
+        recorder.close(functional_call(model, {**parameters, **buffers}, args, kwargs))
+    return recorder.graph
+
+
+def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    # Copies: an example passed twice is two inputs, and a model may write into what it is given.
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
+    recorder = Recorder(model, dict(model.named_parameters()), **options)
+    recorder.feed((args, kwargs))
+    with eager(), torch.no_grad(), untouched(model), weights_kept(model), recorder:
+        recorder.close(model(*args, **kwargs))
+    return recorder.graph

@@ -21,7 +21,7 @@ from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.trace.depth import Units
-from depthlr.trace.random_states import random_states_kept
+from depthlr.trace.run import random_states_kept
 from depthlr.transfer.carry import group_notes, group_ratios
 from depthlr.transfer.findings import Verdict, findings
 from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against

@@ -25,8 +25,7 @@ from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.evidence import EVIDENCE
 from depthlr.law.html import html_table
 from depthlr.law.missed import COVERAGE, NORMAL_QUANTILE
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import check_runnable, unwrap
 from depthlr.transfer.recurrence import RecurrenceWatch
 
 FLOAT_DECADES = 300  # a float holds 308
