@@ -21,7 +21,7 @@ from depthlr.cli.options import (
 )
 from depthlr.cli.output import print_json, print_note, print_table, rate_text
 from depthlr.cli.task import Task, measured_on, note_redrawn, progress_bar, task
-from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
+from depthlr.energy.energy import EnergyOverSeeds, update_energy_over_seeds
 
 
 def measure(

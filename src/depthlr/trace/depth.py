@@ -49,11 +49,11 @@ class Depth:
 
     @property
     def widths(self) -> frozenset[int]:
-        """All that occur in the body: a pyramid's stages, where `width` would depend on how many units each has."""
+        """All widths in the body. A pyramid has several, and `width` depends on the number of units per stage."""
         return frozenset(self._body_widths)
 
     def other_widths(self, other: Depth) -> str | None:
-        """Both models' widths in words where the sets differ; None where they are equal or one is not known."""
+        """The widths of both models as text if the sets differ. None if they are equal or one is unknown."""
         if not (self.widths and other.widths) or self.widths == other.widths:
             return None
         return " against ".join(", ".join(map(str, sorted(depth.widths))) for depth in (self, other))
@@ -79,9 +79,13 @@ def _location(unit: Unit) -> str:
 
 
 def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> Depth:
-    """Count the units on the minimal path of `model`, by watching it run on `example` (no weights are allocated).
+    """Count the units on the minimal path of `model`, from one run on `example`. No weights are allocated.
 
-    `units=[Block]` makes every call of these classes along the minimal path one unit; a number is taken as the total.
+    Args:
+        model: The model to count.
+        example: A tensor, a tuple of positional or a mapping of named arguments.
+        units: Module classes, such as [Block]: every call of them on the minimal path is one unit. A number is
+            taken as the total depth.
     """
     check_units(units)
     if isinstance(units, int):
@@ -91,7 +95,7 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
 
 
 def check_units(units: Any) -> None:
-    """Units are a number, a sequence of module classes, or nothing."""
+    """Raise unless `units` is a positive number, a sequence of module classes, or None."""
     if isinstance(units, int) and not isinstance(units, bool):
         if units < 1:
             raise DepthlrError(f"units={units}: a model has at least one unit.")
@@ -102,7 +106,7 @@ def check_units(units: Any) -> None:
 
 
 def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> Depth:
-    """The depth of an already recorded run."""
+    """The depth of a recorded run."""
     blocks: frozenset[int] = frozenset()
     if units is not None:
         blocks = frozenset(i for i, call in enumerate(graph.calls) if isinstance(call.module, tuple(units)))
@@ -126,13 +130,13 @@ BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
 
 
 def scope_flags(graph: Graph, distances: Distances) -> tuple[str, ...]:
-    """Sentences about structures that the minimal-path convention does not cover."""
+    """Warnings about structures that the minimal-path convention does not cover, one sentence each."""
     flags = [_concatenation(graph, distances), _long_skip(graph, distances), *_sharing(graph)]
     return tuple(flag for flag in flags if flag)
 
 
 def norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple[str, ...]:
-    """Which normalisation most units have, of those with which tuned rates were seen to leave the law."""
+    """The normalisations of most units, among those for which tuned rates deviate from the law."""
     readers = graph.consumers()
     updates = [unit.node for unit in units if unit.kind == "residual"]
     pre = sum(_reads_norm(graph, readers, distances.back[update]) for update in updates)
@@ -142,7 +146,7 @@ def norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple
 
 
 def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:
-    """Does a LayerNorm or RMSNorm read the value that an update is added to?"""
+    """Does a LayerNorm or RMSNorm read the stream that an update is added to?"""
     for reader in readers[stream]:
         node = graph.nodes[reader]
         kind = graph.calls[node.scope].kind  # of a norm that is written out in elementary operations
@@ -203,7 +207,7 @@ def _more(names: list[str]) -> str:
 
 
 def _applied_to_itself(graph: Graph, uses: list[int]) -> bool:
-    """Does a weight's last use read what its first made, by the same operation (a tied embedding's is another)?"""
+    """Does the last use of a weight depend on its first use? A tied embedding uses different operations."""
     first, last = uses[0], uses[-1]
     if graph.nodes[first].name != graph.nodes[last].name:
         return False

@@ -25,7 +25,7 @@ class Activation:
         return getattr(self.function, "__name__", "the activation")
 
     def __call__(self, z: Tensor) -> Tensor:
-        return self.function(z.clone(), *self.constants, **dict(self.options))  # it may work in place
+        return self.function(z.clone(), *self.constants, **dict(self.options))  # it may be in-place
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ class Node:
     fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
     composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
-    outputs: int = 0  # tensors it made: several where it took a value apart
-    call: int = 0  # which of its name's torch functions it was; 0 for kernels that torch functions cannot see
+    outputs: int = 0  # number of output tensors; several if it splits a value
+    call: int = 0  # n for the n-th call of this function in the run; 0 for kernels that torch functions cannot see
 
 
 @dataclass(slots=True)

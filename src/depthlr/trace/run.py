@@ -1,4 +1,4 @@
-"""Running a model safely: arguments, device, wrappers, and everything that a run changes is restored."""
+"""Running a model safely: its arguments, device, wrappers and outputs. Everything that a run changes is restored."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,13 @@ from depthlr.errors import DepthlrError, kind_and_message
 
 AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+# Names that wrappers add to module paths.
+WRAPPER_NAMES = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+# Exact types only: subclasses may refuse to be cleared or filled, as Hugging Face outputs do.
+CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
+GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+Contents = dict[int, tuple[Any, Any]]
+"""Containers with a copy of their contents, by id: modules may share a container."""
 
 
 def arguments_of(example: Any) -> Arguments:
@@ -46,6 +54,50 @@ def move_to_model(model: nn.Module, arguments: Arguments) -> Arguments:
         Tensor, lambda tensor: tensor.to(device) if tensor.device.type == "cpu" else tensor, arguments
     )
     return moved
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Every tensor in nested lists, tuples, mappings and dataclasses, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, int | float | str | None):  # most arguments that are not tensors
+        return
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from tensors_in(item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for item in fields(value):
+            yield from tensors_in(getattr(value, item.name))
+
+
+def readouts_of(output: Any) -> list[Tensor]:
+    """Candidates for the readout: floating-point tensors, `logits` first. Scalars (losses) count only if alone."""
+    named = logits_of(output)
+    found = [t for t in tensors_in(output) if t is not named]
+    candidates = [t for t in (*([] if named is None else [named]), *found) if t.is_floating_point() or t.is_complex()]
+    if not candidates:
+        raise DepthlrError(
+            f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to "
+            "measure."
+        )
+    return [tensor for tensor in candidates if tensor.dim() > 0] or candidates
+
+
+def logits_of(output: Any) -> Tensor | None:
+    """The entry `logits` of a mapping or a dataclass, or None."""
+    fields_of = is_dataclass(output) and not isinstance(output, type)
+    named = (
+        output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None) if fields_of else None
+    )
+    return named if isinstance(named, Tensor) else None
+
+
+def readout_of(output: Any) -> Tensor:
+    """The first candidate for the readout, if neither the loss nor depths are known."""
+    return readouts_of(output)[0]
 
 
 def check_runnable(model: nn.Module) -> None:
@@ -120,10 +172,6 @@ def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
         yield
 
 
-# Names that wrappers add to module paths.
-WRAPPER_NAMES = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-
-
 def unwrap(model: nn.Module) -> nn.Module:
     """The user's module inside all wrappers. FSDP keeps its wrapper, which gathers the sharded weights."""
     inner = getattr(model, "_orig_mod", None)  # torch.compile's OptimizedModule
@@ -176,13 +224,6 @@ def _seed_torch(seed: int, gpus: Iterable[torch.device | int]) -> None:
     for gpu in gpus:
         with torch.cuda.device(gpu):
             torch.cuda.manual_seed(seed)
-
-
-# Exact types only: subclasses may refuse to be cleared or filled, as Hugging Face outputs do.
-CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
-GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-Contents = dict[int, tuple[Any, Any]]
-"""Containers with a copy of their contents, by id: modules may share a container."""
 
 
 @contextlib.contextmanager

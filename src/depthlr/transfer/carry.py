@@ -10,16 +10,23 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batch import LossFn, batches_of, depth_on, split
-from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
-from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_anew
-from depthlr.energy.energy import Energy
-from depthlr.energy.measure import LIMIT, update_energy
-from depthlr.energy.persistent import SEEDS, persistent_energies
+from depthlr.energy.batches import (
+    ALIKE,
+    EVALUATED,
+    Build,
+    LossFn,
+    Shares,
+    batches_of,
+    built,
+    depth_on,
+    draws,
+    draws_anew,
+    shares,
+    split,
+)
+from depthlr.energy.energy import LIMIT, Energy, EnergyOverSeeds, update_energy
+from depthlr.energy.persistent import SEEDS, UNSURE, DrawnRate, persistent_energies, rate_over_draws, strange_size
 from depthlr.energy.progress import measuring
-from depthlr.energy.readout_size import strange_size
-from depthlr.energy.seeds import EnergyOverSeeds
-from depthlr.energy.shares import Shares, shares
 from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, is_factory, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, init_plan
