@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from depthlr import init_, persistent_energy, update_energy
-from depthlr.energy.shares import LEARNT_FROM
+from depthlr.energy.batches import LEARNT_FROM
 from depthlr.models.build import build
 
 JOBS = ("step", "energy", "persistent")

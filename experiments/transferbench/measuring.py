@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from depthlr.energy.batches import LEARNT_FROM
 from depthlr.energy.persistent import persistent_energy
-from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.training.device import chosen_device
 from experiments.running import Deadline, OutOfTime, provenance

@@ -16,12 +16,13 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from depthlr.energy.jvp import CallObserver, Moment
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
-from depthlr.trace.observe import CallObserver, Moment
-from depthlr.trace.run import eager, trace, untouched
+from depthlr.trace.record import trace
+from depthlr.trace.run import eager, untouched
 from experiments.transferbench.step import Change, Step
 
 Batch = tuple[Tensor, Tensor]

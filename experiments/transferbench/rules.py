@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from depthlr.energy.drawn_rate import DrawnRate, rate_over_draws
+from depthlr.energy.persistent import DrawnRate, rate_over_draws
 from depthlr.errors import DepthlrError
 from depthlr.law.pathsum import log_pathsum
 from depthlr.law.rules import rule_named

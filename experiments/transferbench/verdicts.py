@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from depthlr.energy.energy import Energy, UnitEnergy
-from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
 from depthlr.law.power import transfer
 from depthlr.trace.depth import Depth
 from depthlr.trace.units import Unit

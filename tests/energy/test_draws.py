@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from depthlr.energy.draws import draws
+from depthlr.energy.batches import draws
 
 SOURCES = {
     "torch": lambda: float(torch.rand(())),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from depthlr.energy.fall import promised_fall
+from depthlr.energy.persistent import promised_fall
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 

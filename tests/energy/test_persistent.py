@@ -22,8 +22,8 @@ from depthlr.energy import (
     update_energy,
     update_energy_over_seeds,
 )
+from depthlr.energy.batches import LEARNT_FROM
 from depthlr.energy.persistent import LEAST_SHARE
-from depthlr.energy.shares import LEARNT_FROM
 from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
 from depthlr.init import init_

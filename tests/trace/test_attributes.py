@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr import effective_depth, persistent_energy, suggest_rate, update_energy
-from depthlr.trace.attributes import attributes_kept
+from depthlr.trace.run import attributes_kept
 
 EXAMPLE = torch.randn(5, 4)
 BATCHES = [(torch.randn(5, 4), torch.randint(2, (5,))) for _ in range(17)]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, effective_depth
-from depthlr.trace import run
+from depthlr.trace import record
 
 WIDTH = 8
 held: dict[int, Tensor] = {}
@@ -53,7 +53,7 @@ class Net(nn.Module):
 @pytest.fixture(autouse=True)
 def faked(monkeypatch):
     """Every model counts as large."""
-    monkeypatch.setattr(run, "SMALL_MODEL", 0)
+    monkeypatch.setattr(record, "SMALL_MODEL", 0)
 
 
 @pytest.mark.parametrize("mask", [cached, lambda n: cached_pair(n)[0], in_dict], ids=["lru_cache", "of a pair", "dict"])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from depthlr.init.plan import init_plan
 from depthlr.models.build import build
-from depthlr.trace import run
+from depthlr.trace import record
 from depthlr.trace.depth import depth_of, effective_depth
 
 SPECS = (
@@ -27,14 +27,14 @@ SPECS = (
     "cct?blocks=2&width=8&heads=2",
     "gpt?blocks=2&width=8&heads=2",
 )
-WAYS = (run._run_real, run._run_on_zeros, run._run_fake)
+WAYS = (record._run_real, record._run_on_zeros, record._run_fake)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_way_sees_the_same_units(spec):
     model, example = build(spec)
     options = {"integers_are_signal": False, "allow_recurrence": False}
-    seen = [depth_of(way(model, run.arguments_of(example), options)) for way in WAYS]
+    seen = [depth_of(way(model, record.arguments_of(example), options)) for way in WAYS]
     assert seen[0] == seen[1] == seen[2]
 
 
@@ -42,10 +42,10 @@ def test_every_way_sees_the_same_units(spec):
 def test_a_large_model_takes_no_memory_and_a_small_one_no_compiler(meta, monkeypatch):
     used = []
     for name in ("_run_real", "_run_on_zeros", "_run_fake"):
-        way = getattr(run, name)
-        monkeypatch.setattr(run, name, lambda *given, way=way, name=name: used.append(name) or way(*given))
+        way = getattr(record, name)
+        monkeypatch.setattr(record, name, lambda *given, way=way, name=name: used.append(name) or way(*given))
     for spec in ("mlp?layers=2&width=8", "mlp?layers=2&width=2048"):
-        run.trace(*build(spec, meta=meta))
+        record.trace(*build(spec, meta=meta))
     assert used == ["_run_on_zeros" if meta else "_run_real", "_run_fake"]
 
 
@@ -76,7 +76,7 @@ class Dropping(nn.Module):
 @pytest.mark.parametrize("small", [0, 2**21], ids=["fake", "real"])
 @pytest.mark.parametrize("draw", [random.random, lambda: torch.rand([])], ids=["python", "torch"])
 def test_layers_that_training_drops_at_random_count(draw, small, monkeypatch):
-    monkeypatch.setattr(run, "SMALL_MODEL", small)
+    monkeypatch.setattr(record, "SMALL_MODEL", small)
     model = Dropping(draw).train()
     model.layers[0].eval()
     states = random.getstate(), torch.get_rng_state()

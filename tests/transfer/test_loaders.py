@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
 from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws, update_energy_over_seeds
-from depthlr.energy.shares import LEARNT_FROM, shares
+from depthlr.energy.batches import LEARNT_FROM, shares
 from depthlr.models.mlp import MLP
 from depthlr.transfer.measured_change import measured_change
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthlr.energy.drawn_rate import DrawnRate
+from depthlr.energy.persistent import DrawnRate
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, LEAST_SPREAD
 from depthlr.transfer.measured_change import measured_change
 

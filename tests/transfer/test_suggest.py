@@ -13,11 +13,8 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
-from depthlr.energy.drawn_rate import UNSURE
-from depthlr.energy.draws import ALIKE, EVALUATED, draws
-from depthlr.energy.fall import promised_fall
-from depthlr.energy.persistent import persistent_energy_over_seeds
-from depthlr.energy.readout_size import strange_size
+from depthlr.energy.batches import ALIKE, EVALUATED, draws
+from depthlr.energy.persistent import UNSURE, persistent_energy_over_seeds, promised_fall, strange_size
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT, SCHEDULE_NOTES

@@ -14,7 +14,7 @@ import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
-from depthlr.energy.draws import EVALUATED
+from depthlr.energy.batches import EVALUATED
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
 from depthlr.law.carried_rate import AS_INIT, AS_IT_IS, NOT_INIT, OTHER_INIT, UNSEEN

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.data.examples import Examples
-from depthlr.energy.drawn_rate import DrawnRate
+from depthlr.energy.persistent import DrawnRate
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.study.description import DIGITS, Study

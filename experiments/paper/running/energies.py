@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from depthlr.data.examples import Examples
-from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.energy.energy import EnergyOverSeeds
 from depthlr.errors import DepthlrError
 from depthlr.training.device import chosen_device
 from experiments.paper.columns import read_rows

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from depthlr.data.examples import Examples
-from depthlr.energy.drawn_rate import DrawnRate, rate_over_draws
-from depthlr.energy.measure import update_energy
-from depthlr.energy.persistent import persistent_energy
-from depthlr.energy.seeds import EnergyOverSeeds
-from depthlr.energy.shares import LEARNT_FROM
+from depthlr.energy.batches import LEARNT_FROM
+from depthlr.energy.energy import EnergyOverSeeds, update_energy
+from depthlr.energy.persistent import DrawnRate, persistent_energy, rate_over_draws
 from depthlr.study.description import Study
 from depthlr.study.task import epoch_steps, task_at
 

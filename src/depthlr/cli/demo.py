@@ -19,8 +19,7 @@ from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import load
-from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
-from depthlr.energy.persistent import SEEDS, persistent_energy_over_seeds
+from depthlr.energy.persistent import SEEDS, UNSURE, DrawnRate, persistent_energy_over_seeds, rate_over_draws
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import fit_power_law
 from depthlr.law.numbers import rate_text

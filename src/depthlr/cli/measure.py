@@ -21,7 +21,7 @@ from depthlr.cli.options import (
     check_seeds,
 )
 from depthlr.cli.output import print_json, print_note, print_table
-from depthlr.energy.seeds import EnergyOverSeeds, update_energy_over_seeds
+from depthlr.energy.energy import EnergyOverSeeds, update_energy_over_seeds
 from depthlr.law.numbers import rate_text
 
 

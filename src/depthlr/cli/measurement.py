@@ -16,16 +16,14 @@ from depthlr.cli.output import PlainConsole, print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
-from depthlr.energy.batch import LossFn
+from depthlr.energy.batches import LEARNT_FROM, LossFn
 from depthlr.energy.progress import Tell, shown_by
-from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
 from depthlr.python_name import is_python_name, python_callable
-from depthlr.trace.record import readout_of
-from depthlr.trace.run import arguments_of, cannot_run
+from depthlr.trace.run import arguments_of, cannot_run, readout_of
 from depthlr.training.task import mean_cross_entropy
 
 MEMORY = 2**30  # bytes of batches; if more are needed, all initialisations share one set of batches

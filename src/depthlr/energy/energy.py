@@ -1,13 +1,49 @@
-"""The update energies of one model: what one optimizer step at rate 1 does to every unit and to the readout."""
+"""Update energy: the effect of one optimizer step at rate 1 on every unit and on the readout.
+
+A backward pass gives the step, and a forward-mode pass gives its effect.
+
+Delta z_l = sum_a (d z_l / d theta_a) Delta theta_a          (Eq. 3, linearised; Delta theta = the optimizer's step)
+S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, at rate 1)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log10
+from statistics import fmean, median, stdev
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from depthlr.energy.batches import LossFn, batches_of, check_batch, check_draws, draws, split
+from depthlr.energy.gradient import (
+    check_followed,
+    check_measurable,
+    check_moves,
+    find_readout,
+    gradients_of,
+    largest_entry,
+    leaves_of,
+    loss_of,
+    same_conditions,
+)
+from depthlr.energy.jvp import CallObserver, Moment, jvp, mean_product, value_and_change
+from depthlr.energy.progress import measured_batch, measuring
+from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.law.aggregate import AGGREGATORS
+from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.html import html_table
+from depthlr.trace.depth import Depth, Units, check_units, depth_of
+from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.record import Recorder
+from depthlr.trace.run import Arguments, cannot_run, check_runnable, readouts_of, unwrap
 from depthlr.trace.units import Unit
+
+LIMIT = 4  # default number of batches from a loader
 
 
 @dataclass(frozen=True)
@@ -20,7 +56,7 @@ class UnitEnergy:
 
     @property
     def relative(self) -> float:
-        """Energy in units of the pre-activation's own mean square."""
+        """Energy divided by the mean square of the pre-activation."""
         return self.energy / self.mean_square if self.mean_square > 0 else float("inf")
 
 
@@ -35,7 +71,7 @@ class Energy:
 
     @property
     def hidden(self) -> tuple[UnitEnergy, ...]:
-        """The units over which energies are averaged: all but the head, which the readout stands for."""
+        """The units over which energies are averaged: all except the head, whose output is the readout."""
         return tuple(u for u in self.units if u.unit.role != "head") or self.units
 
     @property
@@ -68,3 +104,225 @@ class Energy:
     def _repr_html_(self) -> str:
         rows = [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
         return html_table(str(self).partition("\n")[0], ("unit", "kind", "energy at rate 1", "last weight"), rows)
+
+
+def update_energy(
+    model: nn.Module,
+    batches: Any,
+    loss_fn: LossFn | None = None,
+    optimizer: Any = "sgd",
+    *,
+    probe: Any = None,
+    units: Units = None,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Energy:
+    """Measure the energy of one optimizer step at rate 1, at every unit and at the readout of this initialisation.
+
+    Model, gradients, buffers and random states are not changed.
+
+    Args:
+        model: Initialised as it will be trained.
+        batches: One (inputs, target) or several, over which energies are averaged. A batch is what one optimizer step
+            sees: with gradient accumulation, all micro-batches of a step together.
+        loss_fn: The loss is `loss_fn(model(inputs), target)`. If None, it is the one that the model's output holds, as
+            that of a Hugging Face model does where the batch is a mapping with labels.
+        optimizer: An object, a list of them, a name, an optimizer's class, or a factory that takes the model, such as
+            `lambda model: AdamW(model.parameters())`. Its real next step is the direction.
+        probe: The batch on which the step is measured; if None, the batch that it learns from.
+        units: As in `effective_depth`.
+        seed: Fixes dropout, stochastic depth and what a loader draws.
+        limit: How many batches are used; if None, all of a list and four of a loader.
+    """
+    model = unwrap(model)
+    check_runnable(model)
+    parameters = dict(model.named_parameters())
+    check_measurable(model, parameters)
+    check_units(units)
+    seed = whole(seed, "The seed", most=MOST_SEED)
+    if isinstance(units, int):
+        raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
+    device = next(iter(parameters.values())).device
+    batches = batches_of(batches, limit, LIMIT, seed)
+    energies = []
+    with measuring(len(batches)):
+        for batch in batches:
+            arguments, target = split(batch, device)
+            with same_conditions(model, seed, loss_fn):
+                graph, gradients, loss = _backward(
+                    model, parameters, arguments, target, loss_fn, recurrent=units is not None
+                )
+            depth = depth_of(graph, units)  # while the GPU still computes the gradient
+            check_moves(largest_entry(loss, gradients))
+            direction = step_direction(optimizer, model, gradients)
+            arguments, _ = split(batch if probe is None else check_batch(probe), device)
+            with same_conditions(model, seed):
+                energies.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
+            measured_batch()
+    return _average(energies)
+
+
+def _backward(
+    model: nn.Module,
+    parameters: dict[str, nn.Parameter],
+    arguments: Arguments,
+    target: Any,
+    loss_fn: LossFn | None,
+    *,
+    recurrent: bool,
+) -> tuple[Graph, dict[str, Tensor], Tensor]:
+    """The graph of the forward pass, and the gradient of the loss; `.grad` is not touched."""
+    leaves = leaves_of(parameters)
+    # As in effective_depth: one-hot tokens and byte images are integers at first.
+    for integers_are_signal in (False, True):
+        recorder = Recorder(model, leaves, allow_recurrence=recurrent, integers_are_signal=integers_are_signal)
+        recorder.feed(arguments)
+        with torch.enable_grad():
+            try:
+                with recorder:
+                    output = functional_call(model, leaves, *arguments)
+                recorder.close(output)
+            except DepthlrError:
+                raise
+            except Exception as error:
+                raise cannot_run(error) from error
+        if recorder.graph.readout != ROOT:
+            break
+    check_followed(output, parameters)
+    loss = loss_of(output, target, loss_fn)
+    recorder.close(output, find_readout(output, loss))
+    return recorder.graph, gradients_of(loss, leaves, parameters), loss.detach()
+
+
+def _forward(
+    model: nn.Module,
+    parameters: dict[str, nn.Parameter],
+    arguments: Arguments,
+    direction: dict[str, Tensor],
+    graph: Graph,
+    depth: Depth,
+    loss: float,
+) -> Energy:
+    """Energies at every unit's pre-activation and at the readout: the tangents of one forward-mode pass."""
+    states = [graph.nodes[u.state] for u in depth.units]
+    moments = [(node.call, node.name) for node in states]
+    squares: dict[Moment, Tensor] = {}
+
+    def observe(moment: Moment, value: Tensor) -> None:
+        squares[moment] = _squares(value)
+
+    observer = CallObserver(set(moments), observe)
+    with jvp(model, parameters, direction, arguments, observer) as output:
+        readout = _squares(readouts_of(output)[graph.readout_index])
+    # An extra or a missing call before a unit would take its state from another unit.
+    counts_differ = any(observer.call_counts[name] != graph.call_counts[name] for _, name in moments)
+    if counts_differ or any(moment not in squares for moment in moments):
+        raise DepthlrError(
+            "the model did not run the same operations the second time: its control flow is random or depends on the "
+            "batch, or a unit hides in a kernel that PyTorch's functions cannot see; try eval mode, or the same batch."
+        )
+    *values, (change, size) = torch.stack([*(squares[moment] for moment in moments), readout]).tolist()
+    return Energy(tuple(UnitEnergy(u, *v) for u, v in zip(depth.units, values, strict=True)), change, size, loss)
+
+
+def _squares(value: Tensor) -> Tensor:
+    """(energy, mean square) of a dual tensor."""
+    primal, tangent = value_and_change(value)
+    return torch.stack([mean_product(tangent, tangent), mean_product(primal, primal)])
+
+
+def _average(energies: list[Energy]) -> Energy:
+    """Expectation over batches: the mean of each energy."""
+    count = len(energies)
+    first = energies[0]
+    if any(len(m.units) != len(first.units) for m in energies):
+        raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
+    units = tuple(
+        UnitEnergy(same[0].unit, sum(u.energy for u in same) / count, sum(u.mean_square for u in same) / count)
+        for same in zip(*(m.units for m in energies), strict=True)
+    )
+    return Energy(
+        units,
+        sum(m.readout for m in energies) / count,
+        sum(m.readout_mean_square for m in energies) / count,
+        sum(m.loss for m in energies) / count,
+    )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One quantity over several initialisations."""
+
+    median: float
+    mean: float
+    sd_log10: float  # in decades; energies of deep plain stacks are far from normal
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        decades = [log10(v) for v in values if v > 0]
+        return Spread(median(values), fmean(values), stdev(decades) if len(decades) > 1 else 0.0)
+
+
+@dataclass(frozen=True)
+class EnergyOverSeeds:
+    """Energies of several initialisations of one model."""
+
+    energies: tuple[Energy, ...]
+
+    @property
+    def mean_energy(self) -> Spread:
+        return Spread.of([e.mean for e in self.energies])
+
+    @property
+    def readout(self) -> Spread:
+        return Spread.of([e.readout for e in self.energies])
+
+    @property
+    def rate(self) -> float:
+        """Rate at which the median over initialisations of the mean energy is 1."""
+        if self.mean_energy.median <= 0:
+            raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
+        return float(self.mean_energy.median**-0.5)
+
+    @property
+    def units(self) -> tuple[UnitEnergy, ...]:
+        """The units of one initialisation; all have the same."""
+        return self.energies[0].units
+
+    def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
+        """Median over initialisations of the typical unit's energy."""
+        return median(e.aggregate(how, relative=relative) for e in self.energies)
+
+
+def update_energy_over_seeds(
+    build: Callable[[], nn.Module],
+    seeds: Sequence[int],
+    batches: Any,
+    loss_fn: LossFn | None = None,
+    optimizer: Any = "sgd",
+    *,
+    seed: int = 0,
+    limit: int | None = None,
+    **options: Any,
+) -> EnergyOverSeeds:
+    """Measure `update_energy` of `build()` for each seed.
+
+    Args:
+        build: Returns a new model with newly drawn weights.
+        seeds: One initialisation is measured for each.
+        batches: As in `update_energy`. All seeds use the same batches.
+        loss_fn: As in `update_energy`.
+        optimizer: A factory or a name, since every model is new.
+        seed: Seeds dropout and what a loader draws.
+        limit: As in `update_energy`.
+        options: Other options of `update_energy`.
+    """
+    check_draws(seeds, optimizer)
+    seed = whole(seed, "The seed", most=MOST_SEED)
+    batches = batches_of(batches, limit, LIMIT, seed)  # once: a loader may return other batches the next time
+    energies = []
+    with measuring(len(seeds) * len(batches)):
+        for number, model in enumerate(draws(build, seeds), 1):
+            with measuring(0, f"initialization {number} of {len(seeds)}"):
+                energies.append(update_energy(model, batches, loss_fn, optimizer, seed=seed, **options))
+    return EnergyOverSeeds(tuple(energies))

@@ -13,18 +13,24 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from depthlr.energy.batch import LossFn, split
+from depthlr.energy.batches import LossFn, split
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.trace.attributes import attributes_kept, weights_kept
-from depthlr.trace.record import logits_of, readouts_of
-from depthlr.trace.run import cannot_run, eager, untouched
-from depthlr.trace.unwrap import is_sharded
+from depthlr.trace.run import (
+    attributes_kept,
+    cannot_run,
+    eager,
+    is_sharded,
+    logits_of,
+    readouts_of,
+    untouched,
+    weights_kept,
+)
 
-NOT_MOVED = "the loss does not depend on any trainable parameter, so its gradient is zero."
+NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 
 
 def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Refuse models on which no step can be taken here."""
+    """Raise if no step of this model can be measured."""
     if torch.is_inference_mode_enabled():
         raise DepthlrError("under torch.inference_mode() nothing has a gradient: measure outside of it.")
     if is_sharded(model):
@@ -37,19 +43,19 @@ def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -
 
 @contextlib.contextmanager
 def same_conditions(model: nn.Module, seed: int, loss_fn: LossFn | None = None) -> Iterator[None]:
-    """Every pass that runs inside sees the same network, and what it or a loss with a state writes is put back."""
+    """Run every pass inside under the same random state. State of the model and of the loss is restored."""
     stateful = attributes_kept(loss_fn) if isinstance(loss_fn, nn.Module) else contextlib.nullcontext()
-    # Forward mode has no formula for the fused attention kernels, and they draw dropout otherwise than the plain one:
-    # all passes use the plain one.
+    # Forward mode has no formula for fused attention kernels, and their dropout masks differ from those of the plain
+    # kernel. All passes use the plain kernel.
     with eager(), untouched(model, seed), weights_kept(model), stateful, sdpa_kernel(SDPBackend.MATH):
         yield
 
 
 @dataclass(frozen=True)
 class Backward:
-    """What a backward pass tells of a batch."""
+    """The result of a backward pass on one batch."""
 
-    readout: int  # which of the outputs the loss reads
+    readout: int  # index of the output that the loss reads
     loss: Tensor
     gradients: dict[str, Tensor]
 
@@ -62,7 +68,10 @@ def backward(
     seed: int,
     readout: int | None = None,
 ) -> Backward:
-    """The gradient on one batch; `seed` draws its dropout. Finding the readout costs passes: say which, if known."""
+    """Compute the gradient on one batch.
+
+    `seed` seeds dropout. `readout` is the index of the readout if it is known; finding it costs extra passes.
+    """
     arguments, target = split(batch, next(iter(parameters.values())).device)
     leaves = leaves_of(parameters)
     with same_conditions(model, seed, loss_fn):
@@ -74,20 +83,20 @@ def backward(
         if readout is None:
             check_followed(output, parameters)
         loss = loss_of(output, target, loss_fn)
-        place = which_readout(output, loss) if readout is None else readout
-        return Backward(place, loss.detach(), gradients_of(loss, leaves, parameters))
+        index = find_readout(output, loss) if readout is None else readout
+        return Backward(index, loss.detach(), gradients_of(loss, leaves, parameters))
 
 
 def leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """The weights as the leaves of a graph of their own."""
+    """Detached copies of the parameters that share memory and are leaves of a new autograd graph."""
     return {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
 
 
 def check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Refuse a model that reads a weight past its attribute: a step cannot be followed through it."""
+    """Raise if the model reads a weight other than through its attribute: `functional_call` cannot replace it."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     for readout in readouts_of(output):
-        for node in _behind(readout):
+        for node in _graph_behind(readout):
             if (name := names.get(id(getattr(node, "variable", None)))) is not None:
                 raise DepthlrError(
                     f"the model reads its weight {name} from elsewhere too, such as a list, where a step cannot be "
@@ -96,7 +105,7 @@ def check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
 
 
 def loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
-    """The loss, if it is one that a step can be taken on: by `loss_fn`, or else the model's own."""
+    """The loss from `loss_fn`, or from the output of the model if that is None. It must have a gradient."""
     with torch.enable_grad():
         try:
             loss = _own_loss(output) if loss_fn is None else loss_fn(output, target)
@@ -107,7 +116,7 @@ def loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
     if not loss.requires_grad:
-        raise DepthlrError(NOT_MOVED)
+        raise DepthlrError(NO_GRADIENT)
     return loss
 
 
@@ -122,8 +131,8 @@ def _own_loss(output: Any) -> Any:
     return loss
 
 
-def which_readout(output: Any, loss: Tensor) -> int:
-    """Of several outputs one that the loss reads and that leads to no other one it reads: `logits`, or the deepest."""
+def find_readout(output: Any, loss: Tensor) -> int:
+    """The index of the readout: `logits`, or the deepest output that the loss reads and no other such output uses."""
     readouts = readouts_of(output)
     if (
         len(readouts) > 1
@@ -139,7 +148,7 @@ def which_readout(output: Any, loss: Tensor) -> int:
     read = [place for place, reads in enumerate(_leads(loss, moving)) if reads]
     behind = {place: _leads(moving[place], moving) for place in read}
     last = [place for place in read if not any(behind[other][place] for other in read if other != place)]
-    return places[max(last, key=lambda place: len(_behind(moving[place])))] if last else 0  # the first of equals
+    return places[max(last, key=lambda place: len(_graph_behind(moving[place])))] if last else 0  # the first of equals
 
 
 def _leads(to: Tensor, moving: Sequence[Tensor]) -> list[bool]:
@@ -147,7 +156,7 @@ def _leads(to: Tensor, moving: Sequence[Tensor]) -> list[bool]:
 
 
 def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
-    """None for what does not move it."""
+    """Gradients of `of`; None for a tensor that does not influence it."""
     try:
         return torch.autograd.grad(of, by, allow_unused=True, retain_graph=retain_graph)
     except Exception as error:
@@ -159,7 +168,7 @@ def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tu
 def gradients_of(
     loss: Tensor, leaves: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, Tensor]:
-    """By the parameter's name, of those that move the loss: through the model, or by a penalty that reads them."""
+    """Gradients by parameter name, through the model and through a penalty that reads parameters directly."""
     if _has_reentrant_checkpoint(loss):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     moving = [n for n, leaf in leaves.items() if leaf.requires_grad]
@@ -167,23 +176,23 @@ def gradients_of(
     gradients: dict[str, Tensor] = {}
     for name, gradient in zip([*moving, *moving], found, strict=True):
         if gradient is not None:
-            gradients[name] = summed(gradients[name], gradient) if name in gradients else gradient
+            gradients[name] = add_gradients(gradients[name], gradient) if name in gradients else gradient
     if not gradients:  # the loss may still move with inputs that require a gradient
-        raise DepthlrError(NOT_MOVED)
+        raise DepthlrError(NO_GRADIENT)
     return gradients
 
 
-def summed(one: Tensor, other: Tensor) -> Tensor:
-    """Of two gradients; of a dense and a sparse one torch takes the sum in one order alone."""
+def add_gradients(one: Tensor, other: Tensor) -> Tensor:
+    """Add two gradients. torch adds a dense and a sparse tensor in one order only."""
     return other + one if one.is_sparse else one + other
 
 
 def _has_reentrant_checkpoint(loss: Tensor) -> bool:
-    return any(node.name() == "CheckpointFunctionBackward" for node in _behind(loss))
+    return any(node.name() == "CheckpointFunctionBackward" for node in _graph_behind(loss))
 
 
-def _behind(tensor: Tensor) -> set[Any]:
-    """All operations that led to it: the deeper a value, the more they are."""
+def _graph_behind(tensor: Tensor) -> set[Any]:
+    """All autograd nodes on which a tensor depends. A deeper value has more of them."""
     seen: set[Any] = set()
     pending = [tensor.grad_fn]
     while pending:
@@ -195,7 +204,7 @@ def _behind(tensor: Tensor) -> set[Any]:
 
 
 def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
-    """Of the gradient; refuse a loss or a gradient that is not finite."""
+    """The largest absolute entry of the gradient. Raise if the loss or the gradient is not finite."""
     sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values() if g.numel()]
     value, largest = torch.stack(
         [loss.double().reshape(()), torch.stack([loss.new_zeros(()).double(), *sizes]).max()]
@@ -208,6 +217,6 @@ def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
 
 
 def check_moves(largest: float) -> None:
-    """Refuse a gradient whose largest entry is zero."""
+    """Raise if the largest entry of the gradient is zero."""
     if largest == 0:
         raise DepthlrError("the gradient is zero everywhere, so no rate moves the model: check the loss and the init.")

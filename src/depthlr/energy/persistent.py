@@ -1,12 +1,12 @@
-"""Persistent energy: how far what batches agree on moves the readout, in units of the readout itself.
+"""Persistent energy: how far the common part of the steps of several batches moves the readout, relative to its size.
 
-Over a run the noise of single batches averages out, while what batches agree on adds up, so that is what bounds the
-rate. Two steps d1 and d2 are learnt from two halves of the batches and seen on a batch that neither has learnt from:
+Over a run the noise of single batches averages out, and the common part adds up. The common part therefore bounds the
+learning rate. Two halves of the batches give two steps d1 and d2, which are measured on one further batch:
 
 P = <(dz . d1) (dz . d2)> / <z^2>        (at rate 1; dz = d z / d theta of the readout z, means over all coordinates)
 
-The noise of one half is independent of the other's, so the mean of their product has none of it, where the square of
-either (Eq. 4) has all. Relative to <z^2>, since a readout that starts ten times too small allows no larger rate.
+The two halves have independent noise, so the mean of their product contains none of it. The square of either step
+(Eq. 4) contains all of it. P is relative to <z^2>, because a smaller initial readout does not allow a larger rate.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ import torch
 from torch import Tensor, nn
 from torch.optim import RAdam
 
-from depthlr.energy.batch import LossFn, split
-from depthlr.energy.draws import check_draws, draws
+from depthlr.energy.batches import LossFn, Shares, check_draws, checked_batches, draws, shares, split
 from depthlr.energy.gradient import (
+    add_gradients,
     backward,
     check_measurable,
     check_moves,
     largest_entry,
     same_conditions,
-    summed,
 )
+from depthlr.energy.jvp import jvp, mean_product, value_and_change
 from depthlr.energy.progress import measured_batch, measuring
-from depthlr.energy.shares import Shares, checked_batches, shares
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
-from depthlr.energy.tangent import mean_product, moved, value_and_change
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
-from depthlr.trace.record import readouts_of
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import check_runnable, readouts_of, unwrap
 
-SEEDS = 8  # initialisations, where a function builds the model
-LEAST_SHARE = 1 / 8  # of a half's own energy: if batches agree on less, noise hides on how much
+SEEDS = 8  # default number of initialisations, if a function builds the model
+LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
+DRAW_SCATTER = 0.1  # standard deviation of log10(rate) over initialisations: the median over TransferBench's models
+NOISE = -0.5 * math.log10(LEAST_SHARE)  # log10 of the factor by which the rate may be too low if the energy is noisy
+UNSURE = 0.15  # standard error of log10(rate), about the error of transferred rates
+SEEN = (0.022, 6.4)  # range of the readout's mean square over the models of TransferBench, all initialised by init_
 Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class PersistentEnergy:
-    """Of one initialisation."""
+    """The persistent energy of one initialisation."""
 
-    energy: float  # of the readout, at rate 1, relative to its mean square; noise may take it below 0
-    total: float  # the same of either step by itself, noise and all
+    energy: float  # of the readout at rate 1, relative to its mean square; noise may make it negative
+    total: float  # the mean energy of the two steps, noise included
     mean_square: float  # of the readout
     loss: float
-    batches: int  # learnt from
+    batches: int  # used for gradients
 
     @property
     def noisy(self) -> bool:
-        """Do the halves agree on so little that the energy is a guess?"""
+        """Is the common part of the halves too small to be measured?"""
         return self.energy < LEAST_SHARE * self.total
 
     @property
     def rate(self) -> float:
-        """The rate at which it is 1: energy is quadratic in the rate."""
+        """The rate at which the energy is 1. Energy is quadratic in the rate."""
         energy = max(self.energy, LEAST_SHARE * self.total)
         if not 0 < energy < float("inf"):
             raise DepthlrError(
@@ -82,25 +82,31 @@ def persistent_energy(
     seed: int = 0,
     limit: int | None = None,
 ) -> PersistentEnergy:
-    """Persistent energy of this very initialisation, for the optimizer's real next step, in about a step a batch.
+    """Measure the persistent energy of this initialisation, for the optimizer's real next step.
 
-    `batches` are three or more of (inputs, target): the last is seen, the others are learnt from in two halves. Of
-    a list all are used, of a loader seventeen, or the first `limit`. Each has dropout of its own, drawn by `seed`; the
-    rest is as in `update_energy`. An optimizer that has taken steps takes what it keeps of them into both halves, where
-    it counts as agreement. Model, gradients, buffers and random states are left as they were.
+    The cost is about one training step per batch. Model, gradients, buffers and random states are not changed.
+
+    Args:
+        model: Initialised as it will be trained.
+        batches: Three or more of (inputs, target). The step is measured on the last batch. The other batches form two
+            halves, which give the gradients.
+        loss_fn: As in `update_energy`.
+        optimizer: As in `update_energy`. State from earlier steps enters both halves and counts as a common part.
+        seed: Seeds dropout, with a different mask for each batch, and what a loader draws.
+        limit: The number of batches. If None: all of a list, seventeen of a loader.
     """
     model = unwrap(model)
     check_runnable(model)
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
-    _check_typical(optimizer, model)
+    _check_first_step(optimizer, model)
     seed = whole(seed, "The seed", most=MOST_SEED)
     given = checked_batches(batches, limit, seed)
     with measuring(len(given)):
-        return _measured(model, parameters, given, loss_fn, optimizer, seed)
+        return _measure(model, parameters, given, loss_fn, optimizer, seed)
 
 
-def _measured(
+def _measure(
     model: nn.Module,
     parameters: Mapping[str, nn.Parameter],
     batches: Sequence[Any],
@@ -108,25 +114,25 @@ def _measured(
     optimizer: Any,
     seed: int,
 ) -> PersistentEnergy:
-    *learnt, seen = batches
+    *training, probe = batches
     halves: tuple[Gradients, Gradients] = ({}, {})  # sums
     losses, largest = [], 0.0
     readout: int | None = None
-    for place, batch in enumerate(learnt):
-        # Dropout is noise too: no two batches share a mask.
-        found = backward(model, parameters, batch, loss_fn, seed + place, readout)
+    for index, batch in enumerate(training):
+        # Dropout is noise too, so every batch has its own mask.
+        found = backward(model, parameters, batch, loss_fn, seed + index, readout)
         readout = found.readout
         largest = max(largest, largest_entry(found.loss, found.gradients))
         losses.append(float(found.loss))
-        _add(halves[place % 2], found.gradients)
+        _add(halves[index % 2], found.gradients)
         measured_batch()
     check_moves(largest)
     changes = []
-    for half, several in zip(halves, (len(learnt) - len(learnt) // 2, len(learnt) // 2), strict=True):
-        mean = {name: total / several for name, total in half.items()}
+    for half, number in zip(halves, (len(training) - len(training) // 2, len(training) // 2), strict=True):
+        mean = {name: total / number for name, total in half.items()}
         direction = step_direction(optimizer, model, mean)
-        inputs, _ = split(seen, next(iter(parameters.values())).device)
-        with same_conditions(model, seed + len(learnt)), moved(model, parameters, direction, inputs) as output:
+        inputs, _ = split(probe, next(iter(parameters.values())).device)
+        with same_conditions(model, seed + len(training)), jvp(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
     measured_batch()
@@ -143,21 +149,21 @@ def _measured(
             "the readout is zero on this batch (a head that starts at zero?): the first step moves the head alone and "
             "says nothing of the rest; give the head its usual weights to measure, by init_ or your own."
         )
-    return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(learnt))
+    return PersistentEnergy(product / size, fmean(own) / size, size, fmean(losses), len(training))
 
 
-def _check_typical(optimizer: Any, model: nn.Module) -> None:
-    """Refuse a first step that is unlike all later ones."""
+def _check_first_step(optimizer: Any, model: nn.Module) -> None:
+    """Raise if the first step of the optimizer differs from all later ones."""
     made = optimizers_of(optimizer, model)
     if any(isinstance(one, RAdam) and not has_stepped(one) for one in made):
         raise DepthlrError("RAdam's first steps are plain SGD's, unlike those it takes later: measure Adam instead.")
 
 
 def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
-    """Keep the sum alone: of a large model many gradients would not fit."""
+    """Add gradients to a running sum: all gradients of a large model would not fit in memory."""
     for name, gradient in gradients.items():
         wide = gradient.float() if gradient.dtype in (torch.float16, torch.bfloat16) else gradient  # or it overflows
-        total[name] = summed(total[name], wide) if name in total else wide
+        total[name] = add_gradients(total[name], wide) if name in total else wide
 
 
 def persistent_energy_over_seeds(
@@ -170,10 +176,16 @@ def persistent_energy_over_seeds(
     seed: int = 0,
     limit: int | None = None,
 ) -> tuple[PersistentEnergy, ...]:
-    """`persistent_energy` of `build()` under each seed; `optimizer` is a factory or a name: every model is new.
+    """Measure `persistent_energy` of `build()` for each seed.
 
-    Seeds have batches of their own where there are seventeen for each, or `limit`, and a loader's are read as each is
-    measured; else they share what `persistent_energy` would use.
+    Args:
+        build: Returns a new model with newly drawn weights.
+        seeds: One initialisation is measured for each.
+        batches: As in `persistent_energy`. Each seed has its own batches if there are enough; otherwise all share them.
+        loss_fn: As in `update_energy`.
+        optimizer: A factory or a name, since every model is new.
+        seed: Seeds dropout and what a loader draws.
+        limit: Batches per seed; seventeen of a loader if None.
     """
     check_draws(seeds, optimizer)
     seed = whole(seed, "The seed", most=MOST_SEED)
@@ -191,19 +203,86 @@ def persistent_energies(
     *,
     seed: int,
 ) -> list[tuple[PersistentEnergy, ...]]:
-    """Of several models' draws by name, as long as each has any, on the batches of each draw, read once for all."""
-
-    places = count(1)  # enumerate() would keep a share while the next one is read
+    """Measure the draws of several models by name. All models use the same batches for a draw, which are read once."""
+    numbers = count(1)  # enumerate() would keep the batches of a draw in memory while the next ones are read
 
     def of_next(own: list[Any]) -> list[list[PersistentEnergy]]:
-        place = next(places)
-        return [of_one(name, place, own) for name in models]
+        number = next(numbers)
+        return [of_one(name, number, own) for name in models]
 
-    def of_one(name: str, place: int, own: list[Any]) -> list[PersistentEnergy]:
+    def of_one(name: str, number: int, own: list[Any]) -> list[PersistentEnergy]:
         found = []
         for model in islice(models[name], 1):
-            with measuring(0, name), measuring(0, f"initialization {place}"):
+            with measuring(0, name), measuring(0, f"initialization {number}"):
                 found.append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
         return found
 
     return [tuple(chain(*found)) for found in zip(*map(of_next, batches.each), strict=True)]
+
+
+@dataclass(frozen=True)
+class DrawnRate:
+    """The mean of log10(rate) over initialisations and its standard error, which is None for one initialisation."""
+
+    decades: float
+    standard_error: float | None
+    noisy: bool  # are half of the initialisations or more noisy?
+
+    @property
+    def rate(self) -> float:
+        """The geometric mean over draws."""
+        return float(10**self.decades)
+
+
+def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
+    """The geometric mean of the rates of several initialisations.
+
+    Energies of deep plain stacks vary by decades, so that a few initialisations would dominate an arithmetic mean.
+    """
+    if not found:
+        raise DepthlrError("there is no persistent energy to take a rate from: measure one initialisation or more.")
+    decades = [math.log10(one.rate) for one in found]
+    mean, number = fmean(decades), len(decades)
+    noisy = sum(one.noisy for one in found) / number
+    # Add one prior initialisation with the usual deviation, because a few may agree by chance. The error from noise
+    # does not average out: it is the same in all.
+    variance = (DRAW_SCATTER**2 + sum((one - mean) ** 2 for one in decades)) / number
+    error = math.hypot(math.sqrt(variance / number), noisy * NOISE)
+    return DrawnRate(mean, error if number > 1 else None, 2 * noisy >= 1)
+
+
+def strange_size(found: Sequence[PersistentEnergy]) -> str | None:
+    """A warning if the readout starts outside the sizes at which measured rates were compared with tuned rates."""
+    size = math.exp(fmean(math.log(one.mean_square) for one in found))
+    least, most = SEEN
+    if least <= size <= most:
+        return None
+    cause = "signals vanish, or the head starts near zero" if size < least else "signals grow"
+    return (
+        f"the readout starts with a mean square of {size:.2g} ({cause}), and measured rates were compared with tuned "
+        f"ones at {least:g} to {most:g} alone: initialise by init_, or do not trust this one."
+    )
+
+
+def promised_fall(
+    model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
+) -> float:
+    """The fall of the loss on its own batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
+
+    g is the gradient and d the step. At the Polyak step, rate L / F, the predicted fall is the whole loss L. F is
+    negative if the loss would rise. The arguments are those of `persistent_energy`.
+    """
+    model = unwrap(model)
+    check_runnable(model)
+    parameters = dict(model.named_parameters())
+    check_measurable(model, parameters)
+    gradients = backward(model, parameters, batch, loss_fn, seed).gradients
+    direction = step_direction(optimizer, model, gradients)
+    return -float(torch.stack([_inner_product(g, direction[name]) for name, g in gradients.items()]).sum())
+
+
+def _inner_product(gradient: Tensor, change: Tensor) -> Tensor:
+    """The inner product in float64. Real and imaginary parts are separate coordinates."""
+    dense = gradient.to_dense() if gradient.is_sparse else gradient
+    first, second = (torch.view_as_real(t) if t.is_complex() else t for t in (dense, change))
+    return (first.double() * second.double()).sum()

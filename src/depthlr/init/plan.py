@@ -1,4 +1,4 @@
-"""How each parameter of a traced model is initialised, worked out once and applied for any number of seeds.
+"""The initialisation of each parameter of a traced model, planned once and applied for any number of seeds.
 
 W ~ N(0, 1/(q fan_in))       with the gating factor q of the activation that feeds the weight (paper, Eq. 1)
 x K^(-1/2)                   on the last weight of each residual branch of a ResNet with K updates (section 3.1)
@@ -7,27 +7,32 @@ x K^(-1/2)                   on the last weight of each residual branch of a Res
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import permutations
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from depthlr.errors import DepthlrError
-from depthlr.init.feeding import feeding_factor, with_slope
+from depthlr.init.gating import Pointwise, gating_factor
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace import operations as ops
-from depthlr.trace.distance import Distances, distances
-from depthlr.trace.graph import Graph
-from depthlr.trace.run import trace
+from depthlr.trace.distances import Distances, compute_distances
+from depthlr.trace.graph import Activation, Graph, Node
+from depthlr.trace.record import trace
+from depthlr.trace.run import clean_path, unwrap
 from depthlr.trace.units import Unit, branch_weighted, last_weighted, units_of
-from depthlr.trace.unwrap import clean_path, unwrap
 
 Variance = Literal["gating", "he"]
 BranchScale = Literal["auto", "last", "each", "none"]
 SHIFTS = ("bias", "beta", "shift", "b_2")  # what norms call the parameter they add
 SAME_SIZE = 0.25  # He's factor for GELU is 5 % from ours; torch's default for nn.Linear less than 0.6 times it
 TOKEN_STD = 0.02  # positional embeddings and class tokens: small truncated normal
+FRESH_SLOPE = 0.25  # of nn.PReLU
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ def init_plan(
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
     graph = trace(model, example)
     graph = replace(graph, nodes=[with_slope(node, parameters) for node in graph.nodes])
-    far = distances(graph)
-    units = units_of(graph, far)
+    distances = compute_distances(graph)
+    units = units_of(graph, distances)
     if not units:
         raise DepthlrError(
             "no weighted layer lies between the model's input and its output, so nothing can be initialised by its "
@@ -64,7 +69,7 @@ def init_plan(
         )
     sizes = {path: p.shape[-1] for path, p in parameters.items() if p.dim() > 1}
     stds = _weight_stds(graph, units, variance, sizes)
-    scaled = _branch_weights(graph, far, units, branch_scale)
+    scaled = _branch_weights(graph, distances, units, branch_scale)
     blocks = sum(u.kind == "residual" for u in units)
     normed = _norm_parameters(unwrap(model))
     tokens = _tokens(graph)
@@ -97,12 +102,12 @@ def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: tor
 
 
 def follows_plan(model: nn.Module, plan: tuple[ParameterInit, ...]) -> bool:
-    """Are all weights as large as the plan would draw them, but for a quarter and what chance may do?"""
+    """Do all weights have the root mean square of the plan, within a factor of 1.25 and sampling error?"""
     parameters = dict(unwrap(model).named_parameters())
     for step in plan:
         if step.become == "normal" and (count := parameters[step.name].numel()):
             size = float(parameters[step.name].detach().abs().double().square().mean().sqrt())
-            chance = 4 / math.sqrt(2 * count)  # of a root mean square: four standard errors
+            chance = 4 / math.sqrt(2 * count)  # four standard errors of a root mean square
             if not size > 0 or abs(math.log(size / step.std)) > math.log(1 + SAME_SIZE) + chance:
                 return False
     return True
@@ -129,9 +134,14 @@ def init_(
     variance: Variance = "gating",
     branch_scale: BranchScale = "auto",
 ) -> nn.Module:
-    """Initialise `model` in place so that depth is stable, and return it. `seed=None` draws from torch's own state.
+    """Initialise `model` in place for stable depth, and return it. Frozen parameters keep their values.
 
-    Frozen parameters keep their values.
+    Args:
+        model: The model to initialise.
+        example: An input that the model accepts.
+        seed: Seeds the weights; None draws from torch's global state.
+        variance: As in `init_plan`.
+        branch_scale: As in `init_plan`.
     """
     if any(p.is_meta for p in model.parameters()):
         raise DepthlrError("the model's weights are on the meta device: give it memory first, by model.to_empty(...).")
@@ -152,7 +162,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     stds: dict[str, float] = {}
     for index, node in enumerate(graph.nodes):
         if not (node.weighted and node.fan_in) or node.composed:
-            continue  # how several parameters share one weight's variance is their maker's choice
+            continue  # several parameters make up this weight: their author decides how they share its variance
         q = 1.0 if index == head else feeding_factor(graph, index, he=variance == "he")
         for name in node.weights:
             if not name.endswith("bias"):
@@ -163,7 +173,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     return stds
 
 
-def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
+def _branch_weights(graph: Graph, distances: Distances, units: tuple[Unit, ...], scale: BranchScale) -> set[str]:
     """Weights that carry K^(-1/2)."""
     if scale == "auto":
         scale = "none" if _is_transformer(graph) else "last"
@@ -171,7 +181,7 @@ def _branch_weights(graph: Graph, far: Distances, units: tuple[Unit, ...], scale
         return set()
     pick = last_weighted if scale == "last" else branch_weighted
     updates = [u.node for u in units if u.kind == "residual"]
-    return {name for n in updates for i in pick(graph, far, n) for name in graph.nodes[i].weights}
+    return {name for n in updates for i in pick(graph, distances, n) for name in graph.nodes[i].weights}
 
 
 def _is_transformer(graph: Graph) -> bool:
@@ -200,8 +210,8 @@ def _norm_constant(norm: nn.Module, name: str, parameter: Tensor) -> str:
     if any(word in name for word in SHIFTS):
         return "zeros"
     reset = getattr(type(norm), "reset_parameters", None)
-    torchs_own = reset is not None and reset.__module__.startswith("torch.nn.modules.")
-    if not torchs_own and not parameter.is_meta and bool((parameter == 0).all()):
+    is_torch_norm = reset is not None and reset.__module__.startswith("torch.nn.modules.")
+    if not is_torch_norm and not parameter.is_meta and bool((parameter == 0).all()):
         return "zeros"
     return "ones"
 
@@ -216,3 +226,100 @@ def _tokens(graph: Graph) -> set[str]:
     """Parameters that join the signal without multiplying it: positions, class and mask tokens, attention biases."""
     joined = (node for node in graph.nodes if not node.weighted and node.name in ops.JOINS)
     return {name for node in joined for name in node.weights}
+
+
+@lru_cache(maxsize=256)  # a deep model asks for the same activations at every layer
+def _factor(steps: tuple[Pointwise, ...]) -> float:
+    """q of a composition of activations."""
+
+    def composition(z: Tensor) -> Tensor:
+        for step in steps:
+            z = step(z)
+        return z
+
+    return gating_factor(steps[0] if len(steps) == 1 else composition)
+
+
+def feeding_factor(graph: Graph, index: int, *, he: bool) -> float:
+    """q of the activation whose output a weight reads, 1/2 with `he`. It is 1 for inputs, norms and streams."""
+    pending = list(graph.nodes[index].inputs)
+    while pending:
+        source = pending.pop()
+        steps = _activations(graph, source)
+        if steps:
+            return 0.5 if he else _factor(steps)
+        if graph.nodes[source].name in ops.TRANSPARENT:
+            pending.extend(graph.nodes[source].inputs)
+    return 1.0
+
+
+def _activations(graph: Graph, index: int) -> tuple[Pointwise, ...]:
+    """The composition of activations that produced a value: relu(x) ** 2 is two."""
+    steps: list[Pointwise] = []
+    while (found := _activation(graph, index)) is not None:
+        step, before = found
+        steps.insert(0, step)
+        if before is None:
+            break
+        index = before
+        while graph.nodes[index].name in ops.TRANSPARENT and len(graph.nodes[index].inputs) == 1:
+            (index,) = graph.nodes[index].inputs
+    return tuple(steps)
+
+
+def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None:
+    """The last activation that made a value, and the value it was given where that is known.
+
+    It is a torch function, a scripted function, a module that writes one out (as GELU variants do), or the product of a
+    value and its own activation, as in x * sigmoid(x).
+    """
+    node = graph.nodes[index]
+    call = graph.calls[node.scope]
+    written_out = call.output == index and node.name in ops.MULTIPLICATIONS
+    if written_out and call.module is not None and not list(call.module.parameters()) and _is_pointwise(call.module):
+        return call.module, None
+    function = _function(node)
+    if function is not None:
+        return function, node.inputs[0]
+    if node.name in ops.ELEMENTWISE_PRODUCTS:
+        for value, gate in permutations(node.inputs, 2):
+            function = _function(graph.nodes[gate])
+            whole = graph.nodes[value].outputs < 2  # a gated linear unit multiplies one half by the other
+            if function is not None and graph.nodes[gate].inputs == (value,) and whole:
+                return SelfGated(function), value
+    return None
+
+
+def _function(node: Node) -> Pointwise | None:
+    """The activation that an operation is; a scripted one may be anything, and is tried."""
+    scripted = node.call == 0
+    return node.activation if node.activation and (not scripted or _is_pointwise(node.activation)) else None
+
+
+def _is_pointwise(function: Pointwise) -> bool:
+    try:
+        _factor((function,))
+    except DepthlrError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class SelfGated:
+    """z sigma(z): SiLU, where sigma is the sigmoid."""
+
+    gate: Pointwise
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return z * self.gate(z)
+
+
+def with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
+    """PReLU as the leaky ReLU of the same q: a trace does not see its slopes, whose mean square alone enters."""
+    if node.name != "prelu" or not node.weights:
+        return node
+    slopes = parameters.get(node.weights[0])
+    slope = FRESH_SLOPE
+    if slopes is not None and not slopes.is_meta:
+        slope = float(slopes.detach().double().square().mean().sqrt())
+    return replace(node, activation=Activation(F.leaky_relu, (slope,)))

@@ -19,7 +19,7 @@ from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
 from depthlr.study.description import Study
 from depthlr.trace.depth import effective_depth
-from depthlr.trace.random_states import random_states_kept
+from depthlr.trace.run import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import LOSS, Training
 

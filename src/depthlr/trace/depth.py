@@ -10,11 +10,12 @@ from typing import Any
 from torch import nn
 
 from depthlr.errors import DepthlrError
+from depthlr.law.evidence import BATCH_NORM, PRE_NORM
 from depthlr.law.html import html_table
-from depthlr.trace.distance import distances
-from depthlr.trace.graph import Graph
-from depthlr.trace.run import trace
-from depthlr.trace.scope import norms_of, scope_flags
+from depthlr.trace import operations as ops
+from depthlr.trace.distances import Distances, compute_distances
+from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.record import trace
 from depthlr.trace.units import Unit, units_of
 
 Units = int | Sequence[type[nn.Module]] | None
@@ -48,11 +49,11 @@ class Depth:
 
     @property
     def widths(self) -> frozenset[int]:
-        """All that occur in the body: a pyramid's stages, where `width` would depend on how many units each has."""
+        """All widths in the body. A pyramid has several, and `width` depends on the number of units per stage."""
         return frozenset(self._body_widths)
 
     def other_widths(self, other: Depth) -> str | None:
-        """Both models' widths in words where the sets differ; None where they are equal or one is not known."""
+        """The widths of both models as text if the sets differ. None if they are equal or one is unknown."""
         if not (self.widths and other.widths) or self.widths == other.widths:
             return None
         return " against ".join(", ".join(map(str, sorted(depth.widths))) for depth in (self, other))
@@ -64,23 +65,27 @@ class Depth:
     def __str__(self) -> str:
         kinds = f" (backbone {self.backbone}; {self.plain} plain, {self.residual} residual)" if self.units else ""
         head = f"effective depth {self.total}{kinds}"
-        rows = [f"{i:>4}  {u.kind:<8}  {u.role:<4}  {u.width:>6}  {_place(u)}" for i, u in enumerate(self.units, 1)]
+        rows = [f"{i:>4}  {u.kind:<8}  {u.role:<4}  {u.width:>6}  {_location(u)}" for i, u in enumerate(self.units, 1)]
         return "\n".join([head, *rows, *(f"note: {flag}" for flag in self.flags)])
 
     def _repr_html_(self) -> str:
-        rows = [(i, u.kind, u.role, u.width, _place(u)) for i, u in enumerate(self.units, 1)]
+        rows = [(i, u.kind, u.role, u.width, _location(u)) for i, u in enumerate(self.units, 1)]
         head = str(self).partition("\n")[0]
         return html_table(head, ("unit", "kind", "role", "width", "module"), rows, self.flags)
 
 
-def _place(unit: Unit) -> str:
+def _location(unit: Unit) -> str:
     return unit.path if unit.branch == unit.path or not unit.branch else f"{unit.path or '.'} <- {unit.branch}"
 
 
 def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> Depth:
-    """Count the units on the minimal path of `model`, by watching it run on `example` (no weights are allocated).
+    """Count the units on the minimal path of `model`, from one run on `example`. No weights are allocated.
 
-    `units=[Block]` makes every call of these classes along the minimal path one unit; a number is taken as the total.
+    Args:
+        model: The model to count.
+        example: A tensor, a tuple of positional or a mapping of named arguments.
+        units: Module classes, such as [Block]: every call of them on the minimal path is one unit. A number is
+            taken as the total depth.
     """
     check_units(units)
     if isinstance(units, int):
@@ -90,7 +95,7 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
 
 
 def check_units(units: Any) -> None:
-    """Units are a number, a sequence of module classes, or nothing."""
+    """Raise unless `units` is a positive number, a sequence of module classes, or None."""
     if isinstance(units, int) and not isinstance(units, bool):
         if units < 1:
             raise DepthlrError(f"units={units}: a model has at least one unit.")
@@ -101,20 +106,117 @@ def check_units(units: Any) -> None:
 
 
 def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> Depth:
-    """The depth of an already recorded run."""
+    """The depth of a recorded run."""
     blocks: frozenset[int] = frozenset()
     if units is not None:
         blocks = frozenset(i for i, call in enumerate(graph.calls) if isinstance(call.module, tuple(units)))
         if not blocks:
             names = ", ".join(c.__name__ for c in units)
             raise DepthlrError(f"units=[{names}]: no module of such a class ran; there are {_kinds(graph)}.")
-    far = distances(graph, blocks)
-    found = units_of(graph, far)
+    distances = compute_distances(graph, blocks)
+    found = units_of(graph, distances)
     if not found:
         raise DepthlrError("no weighted layer lies between the model's input and its output, so its depth is zero.")
     body = sum(u.role == "body" for u in found)
-    return Depth(len(found), body, found, scope_flags(graph, far), norms_of(graph, far, found))
+    return Depth(len(found), body, found, scope_flags(graph, distances), norms_of(graph, distances, found))
 
 
 def _kinds(graph: Graph) -> str:
     return ", ".join(sorted({call.kind for call in graph.calls if call.kind}))
+
+
+TOKEN_NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm"})
+BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
+
+
+def scope_flags(graph: Graph, distances: Distances) -> tuple[str, ...]:
+    """Warnings about structures that the minimal-path convention does not cover, one sentence each."""
+    flags = [_concatenation(graph, distances), _long_skip(graph, distances), *_sharing(graph)]
+    return tuple(flag for flag in flags if flag)
+
+
+def norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple[str, ...]:
+    """The normalisations of most units, among those for which tuned rates deviate from the law."""
+    readers = graph.consumers()
+    updates = [unit.node for unit in units if unit.kind == "residual"]
+    pre = sum(_reads_norm(graph, readers, distances.back[update]) for update in updates)
+    batch = sum(node.name in BATCH_NORMS for node in graph.nodes)
+    found = ((PRE_NORM, 2 * pre > len(updates)), (BATCH_NORM, 2 * batch > len(units)))
+    return tuple(name for name, seen in found if seen)
+
+
+def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:
+    """Does a LayerNorm or RMSNorm read the stream that an update is added to?"""
+    for reader in readers[stream]:
+        node = graph.nodes[reader]
+        kind = graph.calls[node.scope].kind  # of a norm that is written out in elementary operations
+        if node.name in TOKEN_NORMS or "LayerNorm" in kind or "RMSNorm" in kind:
+            return True
+        if node.name in ops.TRANSPARENT and _reads_norm(graph, readers, reader):
+            return True
+    return False
+
+
+def _concatenation(graph: Graph, distances: Distances) -> str | None:
+    index = graph.readout
+    while index != ROOT:
+        node = graph.nodes[index]
+        if node.name in ops.CONCATENATIONS and len({distances.units[i] for i in node.inputs}) > 1:
+            return (
+                f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
+                "layers it skips, so the count is low; from Python, units= counts your own blocks."
+            )
+        index = distances.back[index]
+    return None
+
+
+def _long_skip(graph: Graph, distances: Distances) -> str | None:
+    skipped = max(distances.skipped)
+    if skipped < 2:
+        return None
+    where = graph.path(distances.skipped.index(skipped)) or "the top level"
+    return (
+        f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "
+        "from Python, units= counts what it skips."
+    )
+
+
+def _sharing(graph: Graph) -> list[str]:
+    users: dict[str, list[int]] = {}
+    for index, node in enumerate(graph.nodes):
+        if node.weighted:
+            for name in dict.fromkeys(node.weights):
+                if not name.endswith("bias"):
+                    users.setdefault(name, []).append(index)
+    shared = {name: uses for name, uses in users.items() if len(uses) > 1}
+    recurrent = [n for n, uses in shared.items() if _applied_to_itself(graph, uses)]
+    tied = [n for n in shared if n not in recurrent]
+    flags = []
+    if recurrent:
+        flags.append(
+            f"recurrence: {recurrent[0]} is applied {len(shared[recurrent[0]])} times in a row"
+            f"{_more(recurrent)}; the law covers non-recurrent models."
+        )
+    if tied:
+        flags.append(f"weight sharing: {tied[0]} is used {len(shared[tied[0]])} times{_more(tied)}.")
+    return flags
+
+
+def _more(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more weights)" if len(names) > 1 else ""
+
+
+def _applied_to_itself(graph: Graph, uses: list[int]) -> bool:
+    """Does the last use of a weight depend on its first use? A tied embedding uses different operations."""
+    first, last = uses[0], uses[-1]
+    if graph.nodes[first].name != graph.nodes[last].name:
+        return False
+    seen, pending = {last}, [last]
+    while pending:
+        for source in graph.nodes[pending.pop()].inputs:
+            if source == first:
+                return True
+            if source > first and source not in seen:
+                seen.add(source)
+                pending.append(source)
+    return False

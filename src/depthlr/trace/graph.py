@@ -1,4 +1,4 @@
-"""What one run of a model looked like: operations on the signal, in the order in which they ran."""
+"""The graph of one run of a model: operations on the signal, in the order in which they ran."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Activation:
         return getattr(self.function, "__name__", "the activation")
 
     def __call__(self, z: Tensor) -> Tensor:
-        return self.function(z.clone(), *self.constants, **dict(self.options))  # it may work in place
+        return self.function(z.clone(), *self.constants, **dict(self.options))  # it may be in-place
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ class Node:
     fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
     composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
-    outputs: int = 0  # tensors it made: several where it took a value apart
-    call: int = 0  # which of its name's torch functions it was; 0 for kernels that torch functions cannot see
+    outputs: int = 0  # number of output tensors; several if it splits a value
+    call: int = 0  # n for the n-th call of this function in the run; 0 for kernels that torch functions cannot see
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class Graph:
     nodes: list[Node] = field(default_factory=lambda: [Node("input", ())])
     calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
-    which: int = 0  # of the model's floating outputs it is
-    ran: Counter[str] = field(default_factory=Counter)  # how often each operation was called
+    readout_index: int = 0  # position of the readout among the model's floating-point outputs
+    call_counts: Counter[str] = field(default_factory=Counter)  # how often each operation was called
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

@@ -1,29 +1,51 @@
-"""Watching a model run: a torch-function mode that writes down every operation on the signal.
+"""Recording a run of a model as a graph: a torch-function mode that records every operation on the signal.
 
 The *signal* starts at the floating-point inputs, and at look-ups of parameters by integer inputs (token ids). Integer
 and boolean values (masks, positions) are followed only as indices, so that a mask added to attention scores is not
-taken for a residual branch.
+taken for a residual branch. Small models run with real tensors, large models with fake tensors if possible.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
-from depthlr.trace.distance import distances
-from depthlr.trace.fan_in import fan_in
+from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
-from depthlr.trace.unwrap import clean_path
+from depthlr.trace.run import (
+    Arguments,
+    all_layers,
+    arguments_of,
+    cannot_run,
+    check_runnable,
+    clean_path,
+    eager,
+    empty_caches,
+    is_sharded,
+    logits_of,
+    move_to_model,
+    readouts_of,
+    release_fake_tensors,
+    silence_fake_tensor_log,
+    tensors_in,
+    untouched,
+    unwrap,
+    weights_kept,
+)
+
+SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
 
 
 class Role(Enum):
@@ -35,52 +57,8 @@ class Role(Enum):
     constant = "constant"  # made by visible operations from none of these
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Every tensor in nested lists, tuples, mappings and dataclasses, in order."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, int | float | str | None):  # most arguments that are not tensors
-        return
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, list | tuple | set):
-        for item in value:
-            yield from tensors_in(item)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for item in fields(value):
-            yield from tensors_in(getattr(value, item.name))
-
-
-def readouts_of(output: Any) -> list[Tensor]:
-    """What may be the readout: the floating tensors, `logits` first, and scalars (losses) only if need be."""
-    named = logits_of(output)
-    found = [t for t in tensors_in(output) if t is not named]
-    candidates = [t for t in (*([] if named is None else [named]), *found) if t.is_floating_point() or t.is_complex()]
-    if not candidates:
-        raise DepthlrError(
-            f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to "
-            "measure."
-        )
-    return [tensor for tensor in candidates if tensor.dim() > 0] or candidates
-
-
-def logits_of(output: Any) -> Tensor | None:
-    """What a mapping or a dataclass calls so."""
-    fields_of = is_dataclass(output) and not isinstance(output, type)
-    named = (
-        output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None) if fields_of else None
-    )
-    return named if isinstance(named, Tensor) else None
-
-
-def readout_of(output: Any) -> Tensor:
-    """The first of what may be the readout, where nothing is known of the loss or of depths."""
-    return readouts_of(output)[0]
-
-
 def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Activation | None:
-    """A call as a function of its first argument, if nothing but constants stands beside it."""
+    """A call as a function of its first argument, if all other arguments are constants."""
     # Without `training` a random slope (RReLU) is its mean.
     options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace", "training"}}
     if all(isinstance(constant, int | float | str | None) for constant in (*args[1:], *options.values())):
@@ -89,7 +67,7 @@ def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def _whole(exponents: tuple[Any, ...]) -> bool:
-    """Powers of which q exists whatever their base: squares, cubes and so on."""
+    """Are these whole powers, such as squares and cubes? Then q exists for every base."""
     return all(isinstance(power, int | float) and power >= 1 and power % 1 == 0 for power in exponents)
 
 
@@ -109,7 +87,7 @@ class Recorder(TorchFunctionMode):
         self._integers_are_signal = integers_are_signal
         self._allow_recurrence = allow_recurrence
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
-        self._tags: dict[int, tuple[Role, Any]] = {}  # by id; an entry dies with its tensor, so ids stay unique
+        self._tags: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
         self._watch: dict[int, weakref.ref[Tensor]] = {}
         for name, tensor in parameters.items():
             self._tag(tensor, Role.weight, (clean_path(name),))
@@ -136,20 +114,25 @@ class Recorder(TorchFunctionMode):
     def feed(self, inputs: Any) -> None:
         """Declare the model's inputs: the root of the graph."""
         for tensor in tensors_in(inputs):
-            # Each input is a node of its own: what only a mask or a condition reaches is no short cut for the signal.
+            # One node per input: a path from a mask or a condition is not a short cut for the signal.
             self._add(Node("input", (ROOT,)), [])
             self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
-    def close(self, output: Any, which: int | None = None) -> None:
-        """Declare the model's output, and which of what may be its readout is: `logits` or the deepest, if not told."""
+    def close(self, output: Any, readout_index: int | None = None) -> None:
+        """Declare the model's output.
+
+        Args:
+            output: What the model returned.
+            readout_index: Index of the readout among the candidates. If None: `logits`, or the deepest candidate.
+        """
         tags = [self._tags.get(id(readout), (Role.constant, ROOT)) for readout in readouts_of(output)]
         nodes = [node if role is Role.signal else ROOT for role, node in tags]
-        if which is None:
-            which = 0
+        if readout_index is None:
+            readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
-                far = distances(self.graph).units
-                which = max(range(len(nodes)), key=lambda place: far[nodes[place]])  # the first of equals
-        self.graph.readout, self.graph.which = nodes[which], which
+                depths = compute_distances(self.graph).units
+                readout_index = max(range(len(nodes)), key=lambda i: depths[nodes[i]])  # the first of equals
+        self.graph.readout, self.graph.readout_index = nodes[readout_index], readout_index
 
     # -- tags ----------------------------------------------------------------------------------------------------
     def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
@@ -163,7 +146,7 @@ class Recorder(TorchFunctionMode):
         self._watch.pop(key, None)
 
     def _nodes(self, tensors: Iterable[Tensor], role: Role) -> tuple[int, ...]:
-        """The nodes behind those of these tensors that play a role."""
+        """The nodes of those tensors that have this role."""
         tags = [self._tags.get(id(t)) for t in tensors]
         return tuple(dict.fromkeys(tag[1] for tag in tags if tag is not None and tag[0] is role))
 
@@ -181,7 +164,7 @@ class Recorder(TorchFunctionMode):
         self._stack.append(len(self.graph.calls) - 1)
 
     def _leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
-        # An exception the model caught itself can leave calls open above this one.
+        # An exception that the model caught can leave inner calls open.
         while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
@@ -193,7 +176,7 @@ class Recorder(TorchFunctionMode):
 
     # -- what torch functions cannot see -------------------------------------------------------------------------
     def _watched(self, call_scripted: Callable[..., Any]) -> Callable[..., Any]:
-        """A call of a TorchScript function, seen as one operation."""
+        """Record a call of a TorchScript function as one operation."""
 
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:
             result = call_scripted(function, *args, **kwargs)
@@ -208,7 +191,7 @@ class Recorder(TorchFunctionMode):
     def _join(
         self, name: str, given: Any, output: Any, weights: Iterable[str], activation: Activation | None = None
     ) -> None:
-        """Join what a hidden kernel made to what went into it."""
+        """Connect the outputs of a hidden kernel to its inputs."""
         hidden = [t for t in tensors_in(output) if self._flows(t) and id(t) not in self._tags]
         sources = self._nodes(tensors_in(given), Role.signal) if hidden else ()
         if sources:
@@ -223,9 +206,9 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = ops.operation_name(func, kwargs)
-        # By name: where there are gradients, hooks ask for what they do not ask for in a forward-mode pass.
-        self.graph.ran[name] += 1
-        call = self.graph.ran[name]
+        # Count by name: with gradients, hooks call other functions than in a forward-mode pass.
+        self.graph.call_counts[name] += 1
+        call = self.graph.call_counts[name]
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
@@ -246,9 +229,9 @@ class Recorder(TorchFunctionMode):
         lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
         if (sources or lookup) and name not in ops.SHAPE_ONLY:
             node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
-            node.fan_in = 1 if lookup else fan_in(name, args, kwargs, operands) if weights else 0
-            several = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
-            node.composed = several or any(len(self._tags[id(t)][1]) > 1 for t in operands)
+            node.fan_in = 1 if lookup else ops.fan_in(name, args, kwargs, operands) if weights else 0
+            is_chain = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
+            node.composed = is_chain or any(len(self._tags[id(t)][1]) > 1 for t in operands)
             self._record(node, func, args, kwargs, outputs)
             return result
         role: Role = Role.constant
@@ -260,7 +243,7 @@ class Recorder(TorchFunctionMode):
         return result
 
     def _tag_gathered(self, arguments: list[Tensor]) -> None:
-        """Parameters that FSDP put together during the run are not among those declared."""
+        """Tag parameters that FSDP gathered during the run: they were not declared."""
         for tensor in arguments:
             if isinstance(tensor, nn.Parameter) and id(tensor) not in self._tags:
                 self._tag(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._tags)}",))
@@ -275,7 +258,7 @@ class Recorder(TorchFunctionMode):
         if not flowing:
             return
         shape = flowing[0].shape or (1,)
-        if node.name == "multi_head_attention_forward":  # Python code seen as one call: in- and out-projection
+        if node.name == "multi_head_attention_forward":  # one call for in- and out-projection
             width = shape[-1]
             out = tuple(w for w in node.weights if ".out_proj." in f".{w}")
             into = tuple(w for w in node.weights if w not in out)
@@ -286,7 +269,7 @@ class Recorder(TorchFunctionMode):
             node.width = shape[1] if node.name in ops.CONVOLUTIONS and len(shape) > 1 else shape[-1]
         if node.name in ops.ACTIVATIONS and (node.name not in ops.POWERS or _whole((*args[1:], *kwargs.values()))):
             node.activation = _activation(func, args, kwargs)
-        # What is written into a view is written into the tensor that it shows a part of.
+        # A write into a view also writes into its base.
         in_place = node.name.endswith("_") or node.name.startswith("__i")
         bases = [t._base for t in flowing if t._base is not None] if in_place and args and args[0] is flowing[0] else []
         self._add(node, [*flowing, *bases])
@@ -296,3 +279,110 @@ class Recorder(TorchFunctionMode):
         self.graph.nodes.append(node)
         for tensor in outputs:
             self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
+
+
+def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
+    """Record the graph of one run of `model` on `example`. The model is not changed.
+
+    Args:
+        model: The model to run.
+        example: A tensor, a tuple of positional or a mapping of named arguments.
+        allow_recurrence: Accept LSTM, GRU and RNN layers.
+        in_its_mode: Keep the training mode of the modules; else they are evaluated.
+    """
+    model = unwrap(model)
+    check_runnable(model)
+    arguments = move_to_model(model, arguments_of(example))
+    with contextlib.nullcontext() if in_its_mode else all_layers(model):
+        for integers_are_signal in (False, True):
+            graph = _trace(model, arguments, integers_are_signal, allow_recurrence)
+            if graph.readout != ROOT:
+                return graph
+    raise DepthlrError(
+        "the model's output does not depend on the example through any torch operation, so it has no depth to count."
+    )
+
+
+def _trace(model: nn.Module, arguments: Arguments, integers_are_signal: bool, allow_recurrence: bool) -> Graph:
+    options = _Options(integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence)
+    on_meta = any(p.is_meta for p in model.parameters())
+    runs: list[Run] = [
+        _run_fake,
+        *([] if on_meta else [_run_real]),
+    ]  # a real run if the model reads values or holds real tensors
+    if is_sharded(model):
+        runs = [_run_real]
+    elif _is_small(model, arguments):
+        runs = [_run_on_zeros, _run_fake] if on_meta else [_run_real]
+    for run in runs:
+        try:
+            return run(model, arguments, options)
+        except DepthlrError:
+            raise
+        except Exception as error:
+            failed = error
+    raise cannot_run(failed) from failed
+
+
+def _is_small(model: nn.Module, arguments: Arguments) -> bool:
+    """Is a real run fast? Fake tensors import PyTorch's compiler, which takes a second."""
+    inputs = [leaf for leaf in torch.utils._pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+    own = [*model.parameters(), *model.buffers()]
+    return (
+        all(tensor.device.type in ("cpu", "meta") for tensor in (*own, *inputs))
+        and sum(tensor.numel() for tensor in own) <= SMALL_MODEL
+        and sum(tensor.numel() for tensor in inputs) <= SMALL_EXAMPLE
+    )
+
+
+class _Options(TypedDict):
+    integers_are_signal: bool
+    allow_recurrence: bool
+
+
+Run = Callable[[nn.Module, Arguments, _Options], Graph]
+
+
+def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with untouched(model):
+        try:
+            with mode, silence_fake_tensor_log():
+                graph = _run_shadows(model, arguments, options)
+        except BaseException:
+            empty_caches(mode)
+            raise
+    release_fake_tensors(mode)  # after the attributes of the model are restored
+    return graph
+
+
+def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    with untouched(model):
+        return _run_shadows(model, arguments, options)
+
+
+def _run_shadows(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    """Run with new tensors in place of parameters, buffers and inputs: fake tensors, or zeros."""
+
+    def shadow(tensor: Tensor) -> Tensor:
+        device = torch.device("cpu") if tensor.is_meta else tensor.device
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+
+    parameters = {name: shadow(p) for name, p in model.named_parameters()}
+    buffers = {name: shadow(b) for name, b in model.named_buffers()}
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
+    recorder = Recorder(model, parameters, **options)
+    recorder.feed((args, kwargs))
+    with eager(), torch.no_grad(), recorder:
+        recorder.close(functional_call(model, {**parameters, **buffers}, args, kwargs))
+    return recorder.graph
+
+
+def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
+    # Copies: a tensor that is passed twice is two inputs, and a model may write into its inputs.
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
+    recorder = Recorder(model, dict(model.named_parameters()), **options)
+    recorder.feed((args, kwargs))
+    with eager(), torch.no_grad(), untouched(model), weights_kept(model), recorder:
+        recorder.close(model(*args, **kwargs))
+    return recorder.graph

@@ -1,43 +1,42 @@
-"""Running a model under the recorder: for real where it is small, else without allocating weights where that works."""
+"""Running a model safely: its arguments, device, wrappers and outputs. Everything that a run changes is restored."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import logging
+import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypedDict
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.func import functional_call
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.trace.attributes import attributes_kept, weights_kept
-from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.leftovers import empty_caches, forget
-from depthlr.trace.random_states import random_states_kept
-from depthlr.trace.record import Recorder
-from depthlr.trace.unwrap import is_sharded, unwrap
 
-SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
 AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-class _Options(TypedDict):
-    integers_are_signal: bool
-    allow_recurrence: bool
-
-
-Run = Callable[[nn.Module, Arguments, _Options], Graph]
+# Names that wrappers add to module paths.
+WRAPPER_NAMES = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+# Exact types only: subclasses may refuse to be cleared or filled, as Hugging Face outputs do.
+CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
+GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+Contents = dict[int, tuple[Any, Any]]
+"""Containers with a copy of their contents, by id: modules may share a container."""
 
 
 def arguments_of(example: Any) -> Arguments:
-    """An example as the model's arguments: a tensor, a tuple of positional ones, or a mapping of named ones."""
+    """Convert an example to model arguments: a tensor, a tuple of positional or a mapping of named arguments."""
     if isinstance(example, Mapping):
         return (), dict(example)
     if isinstance(example, tuple | list):
@@ -45,8 +44,8 @@ def arguments_of(example: Any) -> Arguments:
     return (example,), {}
 
 
-def beside(model: nn.Module, arguments: Arguments) -> Arguments:
-    """An example that lies on the CPU, on the model's device; a model on several devices moves its inputs itself."""
+def move_to_model(model: nn.Module, arguments: Arguments) -> Arguments:
+    """Move CPU tensors to the model's device. A model on several devices moves its inputs itself."""
     devices = {p.device for p in model.parameters()}
     if len(devices) > 1 or devices <= {torch.device("cpu"), torch.device("meta")}:
         return arguments
@@ -57,22 +56,48 @@ def beside(model: nn.Module, arguments: Arguments) -> Arguments:
     return moved
 
 
-def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
-    """The graph of one run of `model` on `example`, evaluated unless it is to stay `in_its_mode`.
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Every tensor in nested lists, tuples, mappings and dataclasses, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, int | float | str | None):  # most arguments that are not tensors
+        return
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from tensors_in(item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for item in fields(value):
+            yield from tensors_in(getattr(value, item.name))
 
-    The model is left as it was.
-    """
-    model = unwrap(model)
-    check_runnable(model)
-    arguments = beside(model, arguments_of(example))
-    with contextlib.nullcontext() if in_its_mode else _all_layers(model):
-        for integers_are_signal in (False, True):
-            graph = _trace(model, arguments, integers_are_signal, allow_recurrence)
-            if graph.readout != ROOT:
-                return graph
-    raise DepthlrError(
-        "the model's output does not depend on the example through any torch operation, so it has no depth to count."
+
+def readouts_of(output: Any) -> list[Tensor]:
+    """Candidates for the readout: floating-point tensors, `logits` first. Scalars (losses) count only if alone."""
+    named = logits_of(output)
+    found = [t for t in tensors_in(output) if t is not named]
+    candidates = [t for t in (*([] if named is None else [named]), *found) if t.is_floating_point() or t.is_complex()]
+    if not candidates:
+        raise DepthlrError(
+            f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to "
+            "measure."
+        )
+    return [tensor for tensor in candidates if tensor.dim() > 0] or candidates
+
+
+def logits_of(output: Any) -> Tensor | None:
+    """The entry `logits` of a mapping or a dataclass, or None."""
+    fields_of = is_dataclass(output) and not isinstance(output, type)
+    named = (
+        output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None) if fields_of else None
     )
+    return named if isinstance(named, Tensor) else None
+
+
+def readout_of(output: Any) -> Tensor:
+    """The first candidate for the readout, if neither the loss nor depths are known."""
+    return readouts_of(output)[0]
 
 
 def check_runnable(model: nn.Module) -> None:
@@ -89,37 +114,8 @@ def check_runnable(model: nn.Module) -> None:
         raise DepthlrError("the model has lazy, uninitialised parameters: run it once on a batch, then try again.")
 
 
-def _trace(model: nn.Module, arguments: Arguments, integers_are_signal: bool, allow_recurrence: bool) -> Graph:
-    options = _Options(integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence)
-    on_meta = any(p.is_meta for p in model.parameters())
-    runs: list[Run] = [_run_fake, *([] if on_meta else [_run_real])]  # it may look at values, or hold what is not faked
-    if is_sharded(model):
-        runs = [_run_real]
-    elif _is_small(model, arguments):
-        runs = [_run_on_zeros, _run_fake] if on_meta else [_run_real]
-    for run in runs:
-        try:
-            return run(model, arguments, options)
-        except DepthlrError:
-            raise
-        except Exception as error:
-            failed = error
-    raise cannot_run(failed) from failed
-
-
-def _is_small(model: nn.Module, arguments: Arguments) -> bool:
-    """Does a real run take milliseconds? Fake tensors import PyTorch's compiler first, which takes a second."""
-    inputs = [leaf for leaf in torch.utils._pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
-    own = [*model.parameters(), *model.buffers()]
-    return (
-        all(tensor.device.type in ("cpu", "meta") for tensor in (*own, *inputs))
-        and sum(tensor.numel() for tensor in own) <= SMALL_MODEL
-        and sum(tensor.numel() for tensor in inputs) <= SMALL_EXAMPLE
-    )
-
-
 def cannot_run(error: Exception) -> DepthlrError:
-    """The one sentence for a model that failed on its example."""
+    """The error for a model that failed on its example."""
     if any(map(torch.is_autocast_enabled, AUTOCAST_DEVICES)):
         remedy = "torch.autocast is on, and may have mixed its types: try outside of it."
     else:
@@ -127,54 +123,9 @@ def cannot_run(error: Exception) -> DepthlrError:
     return DepthlrError(f"the model could not run on the example ({kind_and_message(error)}); {remedy}")
 
 
-def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with untouched(model):
-        try:
-            with mode, quiet():
-                graph = _run_shadows(model, arguments, options)
-        except BaseException:
-            empty_caches(mode)
-            raise
-    forget(mode)  # what the model's own attributes held is put back by now
-    return graph
-
-
-def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with untouched(model):
-        return _run_shadows(model, arguments, options)
-
-
-def _run_shadows(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    """Run with new tensors, zeros unless they are fake, in the place of all that the model holds and is given."""
-
-    def shadow(tensor: Tensor) -> Tensor:
-        device = torch.device("cpu") if tensor.is_meta else tensor.device
-        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
-
-    parameters = {name: shadow(p) for name, p in model.named_parameters()}
-    buffers = {name: shadow(b) for name, b in model.named_buffers()}
-    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
-    recorder = Recorder(model, parameters, **options)
-    recorder.feed((args, kwargs))
-    with eager(), torch.no_grad(), recorder:
-        recorder.close(functional_call(model, {**parameters, **buffers}, args, kwargs))
-    return recorder.graph
-
-
-def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    # Copies: an example passed twice is two inputs, and a model may write into what it is given.
-    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
-    recorder = Recorder(model, dict(model.named_parameters()), **options)
-    recorder.feed((args, kwargs))
-    with eager(), torch.no_grad(), untouched(model), weights_kept(model), recorder:
-        recorder.close(model(*args, **kwargs))
-    return recorder.graph
-
-
 @contextlib.contextmanager
-def _all_layers(model: nn.Module) -> Iterator[None]:
-    """Training may leave layers out at random, and depth is that of all. Flags alone, since train() may do more."""
+def all_layers(model: nn.Module) -> Iterator[None]:
+    """Run with every layer: training may drop layers at random. Only flags are set, since train() may do more."""
     flags = [(module, module.training) for module in model.modules()]
     for module, _ in flags:
         module.training = False
@@ -186,8 +137,8 @@ def _all_layers(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Fake tensors log a traceback before they raise; the caller gets the exception and needs no log."""
+def silence_fake_tensor_log() -> Iterator[None]:
+    """Fake tensors log a traceback before they raise. The caller gets the exception and needs no log."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -199,10 +150,10 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """No compiled graphs and no fused inference kernels: they hide their operations."""
+    """Disable compiled graphs and fused inference kernels, which hide their operations."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    # Where the compiler was never imported nothing is compiled, and asking it to stand aside would import it.
+    # If the compiler was never imported, nothing is compiled, and set_stance would import it.
     compiler = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
     try:
         with compiler, warnings.catch_warnings():
@@ -215,7 +166,221 @@ def eager() -> Iterator[None]:
 
 @contextlib.contextmanager
 def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
-    """Run a model and put back what running it changes: attributes, buffers, random states. `seed` fixes the latter."""
+    """Restore attributes, buffers and random states after a run. `seed` seeds the random states inside."""
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
     with random_states_kept(seed, devices), attributes_kept(model):
         yield
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The user's module inside all wrappers. FSDP keeps its wrapper, which gathers the sharded weights."""
+    inner = getattr(model, "_orig_mod", None)  # torch.compile's OptimizedModule
+    if type(model).__name__ in {"DistributedDataParallel", "DataParallel"}:
+        inner = model.module
+    return unwrap(inner) if isinstance(inner, nn.Module) else model
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Are weights sharded over several ranks (FSDP1 modules, or DTensor parameters of FSDP2)?"""
+    return any(type(m).__name__ == "FullyShardedDataParallel" for m in model.modules()) or any(
+        type(p).__name__ == "DTensor" or type(p.data).__name__ == "DTensor" for p in model.parameters()
+    )
+
+
+def clean_path(path: str) -> str:
+    """A module or parameter path without the wrappers' names."""
+    return ".".join(part for part in path.split(".") if part not in WRAPPER_NAMES)
+
+
+@contextlib.contextmanager
+def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] | None = None) -> Iterator[None]:
+    """Restore the random states of torch, numpy and Python afterwards.
+
+    Args:
+        seed: Seeds all of them inside the context, if given.
+        devices: The GPUs whose states are restored; all GPUs if None.
+    """
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    # torch would also take all GPUs by default, but with a warning if there are several.
+    named = [*range(torch.cuda.device_count())] if devices is None else sorted(devices, key=str)
+    with torch.random.fork_rng(devices=named):
+        if seed is not None:
+            _seed_torch(seed, named)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 (models draw from the global state)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _seed_torch(seed: int, gpus: Iterable[torch.device | int]) -> None:
+    """Seed the CPU and these GPUs. torch.manual_seed would also seed other GPUs, whose states are not restored."""
+    if not torch.cuda.is_available():
+        torch.manual_seed(seed)  # other devices cannot be forked, but two runs on them must draw alike
+        return
+    torch.default_generator.manual_seed(seed)
+    for gpu in gpus:
+        with torch.cuda.device(gpu):
+            torch.cuda.manual_seed(seed)
+
+
+@contextlib.contextmanager
+def attributes_kept(model: nn.Module) -> Iterator[None]:
+    """Restore the attributes of every module.
+
+    Containers are restored in place, because hook handles and other modules refer to the same objects.
+    """
+    attributes = [(module, vars(module).copy()) for module in model.modules()]
+    contents: Contents = {}
+    for _, own in attributes:
+        _remember(own.values(), contents)
+    groups = [*(own.values() for _, own in attributes), *(_values(copied) for _, copied in contents.values())]
+    held = [value for group in groups for value in group]
+    kinds = {type(value) for value in held}  # few types; isinstance on every value is slow
+    values = [(tensor, tensor.detach().clone()) for _, own in attributes for tensor in _written(own)]
+    known = {id(tensor) for tensor, _ in values}
+    tensors, generators = ({kind for kind in kinds if issubclass(kind, sought)} for sought in (Tensor, GENERATORS))
+    others = [
+        (value, value._version, value.detach().clone())
+        for value in held
+        if type(value) in tensors and id(value) not in known and _is_writable(value)
+    ]
+    states = [_state(value) for value in held if type(value) in generators]
+    try:
+        yield
+    finally:
+        for module, own in attributes:
+            module.__dict__.clear()
+            module.__dict__.update(own)
+        for container, copied in contents.values():
+            _refill(container, copied)
+        with torch.no_grad():
+            for tensor, value in _changed(values):
+                tensor.copy_(value)
+            for tensor, version, value in others:
+                if tensor._version != version:
+                    tensor.copy_(value)
+        for put_back in states:
+            put_back()
+
+
+def _changed(values: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+    """The tensors whose values changed. Others are not written, since a backward pass may still need them.
+
+    Values are compared because BatchNorm does not change `_version`. All flags are read from the device at once.
+    """
+    if not values:
+        return []
+    differ = [(tensor != value).any() for tensor, value in values]
+    flags = torch.stack([flag.to(differ[0].device) for flag in differ]).tolist()
+    return [pair for pair, changed in zip(values, flags, strict=True) if changed]
+
+
+@contextlib.contextmanager
+def weights_kept(model: nn.Module) -> Iterator[None]:
+    """Restore the weights of a model that writes into them in its forward pass, for example to normalise them."""
+    weights = [(p, p._version, p.data, p.detach().clone()) for p in model.parameters() if not p.is_meta]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, version, data, value in weights:
+                if parameter.data_ptr() != data.data_ptr():
+                    parameter.data = data
+                if parameter._version != version and not torch.equal(data, value):
+                    data.copy_(value)
+
+
+def _state(generator: Any) -> Callable[[], Any]:
+    """A function that restores the current state of a generator."""
+    if isinstance(generator, torch.Generator):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    if isinstance(generator, np.random.RandomState):
+        return partial(generator.set_state, generator.get_state())
+    return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
+
+
+def _written(own: Mapping[str, Any]) -> Iterator[Tensor]:
+    """Tensors that a forward pass writes: buffers, and the weights of an embedding with `max_norm`."""
+    shortened = own["_parameters"].values() if own.get("max_norm") is not None else ()
+    for tensor in (*own["_buffers"].values(), *shortened):
+        plain = tensor is not None and tensor.layout is torch.strided and not tensor.is_quantized
+        if plain and not tensor.is_meta:
+            yield tensor
+
+
+def _is_writable(tensor: Tensor) -> bool:
+    """Does `_version` of this tensor count writes?"""
+    return not (isinstance(tensor, nn.Parameter) or tensor.requires_grad or tensor.is_meta or tensor.is_inference())
+
+
+def _values(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _remember(values: Iterable[Any], contents: Contents) -> None:
+    for value in values:
+        if type(value) in CONTAINERS and id(value) not in contents:
+            contents[id(value)] = (value, value.copy())
+            if value:
+                _remember(_values(value), contents)
+
+
+def _refill(container: Any, held: Any) -> None:
+    if container or held:
+        container.clear()
+        if isinstance(container, list | deque):
+            container.extend(held)
+        else:
+            container.update(held)
+
+
+def release_fake_tensors(mode: FakeTensorMode) -> None:
+    """Empty the caches that still hold a fake tensor of this mode after a run.
+
+    Raises:
+        DepthlrError: If something other than a cache holds one. The next real run would get it.
+    """
+    if not _living_fake_tensors(mode):
+        return
+    gc.collect()  # frees most of them
+    empty_caches(mode)
+    gc.collect()
+    if _living_fake_tensors(mode):
+        raise DepthlrError(
+            "the model keeps tensors outside of its modules, where they cannot be put back, and is too large to be "
+            "counted on real ones: hold them in the model, or in a dict or functools.lru_cache, and build it anew."
+        )
+
+
+def _living_fake_tensors(mode: FakeTensorMode) -> list[FakeTensor]:
+    # type(), not isinstance(): some objects override __class__.
+    return [one for one in gc.get_objects() if type(one) is FakeTensor and one.fake_mode is mode]
+
+
+def empty_caches(mode: FakeTensorMode) -> None:
+    """Remove fake tensors of this mode from caches. Also needed after a failed run, whose traceback holds them."""
+    for tensor in _living_fake_tensors(mode):
+        _drop(tensor)
+
+
+def _drop(held: Any) -> None:
+    """Remove an object from the lru_caches and dicts that hold it, directly or in a tuple."""
+    for holder in gc.get_referrers(held):
+        if isinstance(holder, functools._lru_cache_wrapper):
+            holder.cache_clear()
+        elif isinstance(holder, tuple):
+            _drop(holder)
+        elif isinstance(holder, dict) and not _is_namespace(holder):
+            for key in [key for key, value in holder.items() if value is held]:
+                del holder[key]
+
+
+def _is_namespace(holder: dict[Any, Any]) -> bool:
+    """Does this dict hold the variables of a module or the attributes of an object? These must stay."""
+    owners = gc.get_referrers(holder)
+    return any(isinstance(o, ModuleType) or getattr(o, "__dict__", None) is holder for o in owners)

@@ -1,4 +1,4 @@
-"""The depth units of a model: what lies on its minimal path, and the tensor that stands for each unit."""
+"""The depth units of a model: the layers and updates on its minimal path, and the tensor that represents each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from depthlr.trace import operations as ops
-from depthlr.trace.distance import Distances, weighted_between
+from depthlr.trace.distances import Distances, weighted_between
 from depthlr.trace.graph import ROOT, Graph
 
 
@@ -23,25 +23,31 @@ class Unit:
     state: int  # node of its pre-activation: after the norm that follows it, if one does
 
 
-def units_of(graph: Graph, far: Distances) -> tuple[Unit, ...]:
+def units_of(graph: Graph, distances: Distances) -> tuple[Unit, ...]:
     """The units from input to readout."""
-    chain = [n for n in _walk_back(graph.readout, far) if far.kind[n]][::-1]
+    chain = [n for n in _walk_back(graph.readout, distances) if distances.kind[n]][::-1]
     units = []
-    for n, state in zip(chain, _states(graph, far, chain), strict=True):
-        ends = (n,) if graph.nodes[n].weighted else last_weighted(graph, far, n)
+    for n, state in zip(chain, _states(graph, distances, chain), strict=True):
+        ends = (n,) if graph.nodes[n].weighted else last_weighted(graph, distances, n)
         last = ends[0] if ends else n
-        units.append(Unit(far.kind[n], "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state))
+        units.append(
+            Unit(distances.kind[n], "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state)
+        )
     return _with_roles(units)
 
 
-def _states(graph: Graph, far: Distances, chain: list[int]) -> list[int]:
-    """Where each unit's pre-activation is: at the norm that follows it, if one does, or else at the unit itself."""
+def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
+    """The node of each unit's pre-activation: the norm that follows the unit, or the unit itself if none does."""
     readers = graph.consumers()
     normed = {n: _following_norm(graph, readers, n) for n in chain}
-    residual = [n for n in chain if far.kind[n] == "residual"]
-    # The norm that ends a pre-LN stack, or a stage of it, does not make the update before it post-LN: the stream is not
-    # carried on behind it, and the other updates decide.
-    carried_on = {n for n, then in pairwise(chain) if far.kind[then] == "residual" and _has_bare_skip(graph, far, then)}
+    residual = [n for n in chain if distances.kind[n] == "residual"]
+    # The norm at the end of a pre-LN stack, or of one stage, does not make the update before it post-LN. The stream
+    # does not continue after that norm, so the other updates decide.
+    carried_on = {
+        n
+        for n, then in pairwise(chain)
+        if distances.kind[then] == "residual" and _has_bare_skip(graph, distances, then)
+    }
     ends = [n for n in residual if normed[n] is not None and n not in carried_on]
     deciding = [n for n in residual if n not in ends] or residual[:-1]
     if sum(normed[n] is not None for n in deciding) * 2 <= len(deciding):
@@ -49,24 +55,26 @@ def _states(graph: Graph, far: Distances, chain: list[int]) -> list[int]:
     return [n if (after := normed[n]) is None else after for n in chain]
 
 
-def _has_bare_skip(graph: Graph, far: Distances, update: int) -> bool:
-    """Does it add to a value as it is, not to a projection of it?"""
+def _has_bare_skip(graph: Graph, distances: Distances, update: int) -> bool:
+    """Does an update add to the stream itself, and not to a projection of it?"""
     inputs = graph.nodes[update].inputs
-    lengths = weighted_between(graph, far.back[update], inputs)
+    lengths = weighted_between(graph, distances.back[update], inputs)
     return any(lengths[i][0] == 0 for i in inputs if i in lengths)
 
 
-def _walk_back(node: int, far: Distances) -> list[int]:
+def _walk_back(node: int, distances: Distances) -> list[int]:
     path = []
     while node != ROOT:
         path.append(node)
-        node = far.back[node]
+        node = distances.back[node]
     return path
 
 
 def _with_roles(units: list[Unit]) -> tuple[Unit, ...]:
-    """The last layer is the head if it is plain; the first is the stem if it is plain and residual updates follow (in a
-    plain stack it is a layer like the others)."""
+    """A plain last layer is the head. A plain first layer is the stem if the model has residual updates.
+
+    In a plain stack the first layer belongs to the body.
+    """
     residual = any(u.kind == "residual" for u in units)
     roles = ["body"] * len(units)
     if units and units[-1].kind == "plain" and len(units) > 1:
@@ -77,7 +85,7 @@ def _with_roles(units: list[Unit]) -> tuple[Unit, ...]:
 
 
 def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | None:
-    """The norm that alone reads this value (through reshapes and dropout), as in post-LN or convolution + BatchNorm."""
+    """The norm that is the only reader of a value, as in post-LN or convolution + BatchNorm. Reshapes are ignored."""
     while True:
         following = readers[node]
         if not following:
@@ -89,7 +97,7 @@ def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | 
             if first.name in ops.TRANSPARENT:
                 node = following[0]
                 continue
-        # A norm written out in elementary operations: all readers sit in one call of a module named so.
+        # A norm of elementary operations: all readers belong to one call of a module with Norm in its class name.
         call = graph.calls[first.scope]
         whole = "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following)
         if whole and not any(n.weighted for n in graph.nodes if _within(graph, n.scope, first.scope)):
@@ -104,13 +112,13 @@ def _within(graph: Graph, scope: int, outer: int) -> bool:
     return scope == outer
 
 
-def last_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
+def last_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int, ...]:
     """The weighted operations that end the branches of a residual update."""
-    origin, inputs = far.back[update], graph.nodes[update].inputs
+    origin, inputs = distances.back[update], graph.nodes[update].inputs
     lengths = weighted_between(graph, origin, inputs)
-    parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from elsewhere (addcmul)
+    parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from outside (addcmul)
     longest = max(lengths[i][1] for i in parts)
-    # Where the skip has a projection of its own, the branch is the longer of the two.
+    # If the skip has a projection, the branch is the longer of the two.
     pending = [i for i in parts if lengths[i][1] == longest]
     found: dict[int, None] = {}
     while pending:
@@ -121,26 +129,26 @@ def last_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
         elif node.name in ops.ADDITIONS:
             pending.extend(i for i in node.inputs if i in lengths and i != origin)
         else:
-            pending.extend(i for i in _carriers(graph, far, index) if i in lengths and i != origin)
+            pending.extend(i for i in _carriers(graph, distances, index) if i in lengths and i != origin)
     return tuple(found)
 
 
-def _carriers(graph: Graph, far: Distances, index: int) -> tuple[int, ...]:
-    """The input that carries the signal on: of several not a gate, which only scales it (routers, highways)."""
+def _carriers(graph: Graph, distances: Distances, index: int) -> tuple[int, ...]:
+    """The input that carries the signal. A gate only scales the signal (routers, highways) and does not count."""
     inputs = graph.nodes[index].inputs
-    open_ones = [i for i in inputs if not _is_gate(graph, i)]
-    gated = 0 < len(open_ones) < len(inputs)
-    return (min(open_ones, key=lambda i: far.units[i]),) if gated else (far.back[index],)
+    ungated = [i for i in inputs if not _is_gate(graph, i)]
+    gated = 0 < len(ungated) < len(inputs)
+    return (min(ungated, key=lambda i: distances.units[i]),) if gated else (distances.back[index],)
 
 
 def _is_gate(graph: Graph, index: int) -> bool:
-    """Was it squashed between 0 and 1 just before?"""
+    """Is this value the output of a sigmoid, a softmax or another gate function?"""
     while graph.nodes[index].name in ops.TRANSPARENT and len(graph.nodes[index].inputs) == 1:
         index = graph.nodes[index].inputs[0]
     return graph.nodes[index].name in ops.GATES
 
 
-def branch_weighted(graph: Graph, far: Distances, update: int) -> tuple[int, ...]:
+def branch_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int, ...]:
     """Every weighted operation between a residual update and the value it updates."""
-    lengths = weighted_between(graph, far.back[update], graph.nodes[update].inputs)
-    return tuple(i for i in lengths if graph.nodes[i].weighted and i != far.back[update])
+    lengths = weighted_between(graph, distances.back[update], graph.nodes[update].inputs)
+    return tuple(i for i in lengths if graph.nodes[i].weighted and i != distances.back[update])

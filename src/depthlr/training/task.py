@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.trace.record import readout_of
+from depthlr.trace.run import readout_of
 from depthlr.training.augment import chances
 from depthlr.training.training import Training
 

@@ -10,18 +10,16 @@ from typing import Any
 
 from torch import nn
 
-from depthlr.energy.batch import LossFn, depth_on
-from depthlr.energy.draws import Build, built, check_draws, draws, draws_anew
+from depthlr.energy.batches import Build, LossFn, built, check_draws, depth_on, draws, draws_anew, shares
+from depthlr.energy.energy import update_energy_over_seeds
 from depthlr.energy.persistent import persistent_energies
 from depthlr.energy.progress import measuring
-from depthlr.energy.seeds import update_energy_over_seeds
-from depthlr.energy.shares import shares
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
 from depthlr.trace.depth import Units
-from depthlr.trace.random_states import random_states_kept
+from depthlr.trace.run import random_states_kept
 from depthlr.transfer.findings import Verdict, findings
 from depthlr.transfer.rules import group_notes, group_ratios
 from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against

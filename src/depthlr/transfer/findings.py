@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from statistics import median
 
-from depthlr.energy.drawn_rate import rate_over_draws
 from depthlr.energy.energy import Energy
+from depthlr.energy.persistent import rate_over_draws
 from depthlr.law.fit import Fit
 from depthlr.transfer.size_check import SizeCheck
 

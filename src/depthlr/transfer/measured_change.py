@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from depthlr.energy.drawn_rate import DrawnRate
+from depthlr.energy.persistent import DrawnRate
 from depthlr.law.leaning import law_share
 from depthlr.law.power import LAW_EXPONENT
 

@@ -8,8 +8,7 @@ from torch import nn
 
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import finite, positive
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import check_runnable, unwrap
 
 MAGNITUDES = ("weight_g", "original0")  # as weight norm calls a weight's length, old and new
 # Words in the names of parameters that modules hold themselves: positions, class tokens, tables of biases.

@@ -10,16 +10,23 @@ from typing import Any, Protocol
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batch import LossFn, batches_of, depth_on, split
-from depthlr.energy.drawn_rate import UNSURE, DrawnRate, rate_over_draws
-from depthlr.energy.draws import ALIKE, EVALUATED, Build, built, draws, draws_anew
-from depthlr.energy.energy import Energy
-from depthlr.energy.measure import LIMIT, update_energy
-from depthlr.energy.persistent import SEEDS, persistent_energies
+from depthlr.energy.batches import (
+    ALIKE,
+    EVALUATED,
+    Build,
+    LossFn,
+    Shares,
+    batches_of,
+    built,
+    depth_on,
+    draws,
+    draws_anew,
+    shares,
+    split,
+)
+from depthlr.energy.energy import LIMIT, Energy, EnergyOverSeeds, update_energy
+from depthlr.energy.persistent import SEEDS, UNSURE, DrawnRate, persistent_energies, rate_over_draws, strange_size
 from depthlr.energy.progress import measuring
-from depthlr.energy.readout_size import strange_size
-from depthlr.energy.seeds import EnergyOverSeeds
-from depthlr.energy.shares import Shares, shares
 from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, is_factory, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, init_plan
@@ -31,9 +38,7 @@ from depthlr.law.fit import Fit
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, Family, carry, rule_named
 from depthlr.trace.depth import Depth, Units, effective_depth
-from depthlr.trace.random_states import random_states_kept
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import is_sharded
+from depthlr.trace.run import check_runnable, is_sharded, random_states_kept
 from depthlr.transfer.measured_change import measured_change
 from depthlr.transfer.missed import compared, measured_within
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import stdev
 
-from depthlr.energy.drawn_rate import DrawnRate, rate_over_draws
-from depthlr.energy.persistent import PersistentEnergy
-from depthlr.energy.seeds import EnergyOverSeeds
+from depthlr.energy.energy import EnergyOverSeeds
+from depthlr.energy.persistent import DrawnRate, PersistentEnergy, rate_over_draws
 from depthlr.law.power import transfer
 from depthlr.trace.depth import Depth
 

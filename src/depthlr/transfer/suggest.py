@@ -11,22 +11,34 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from depthlr.energy.batch import LossFn
-from depthlr.energy.drawn_rate import UNSURE, rate_over_draws
-from depthlr.energy.draws import ALIKE, EVALUATED, Build, check_draws, draws, draws_anew
-from depthlr.energy.fall import promised_fall
-from depthlr.energy.persistent import SEEDS, PersistentEnergy, persistent_energy
+from depthlr.energy.batches import (
+    ALIKE,
+    EVALUATED,
+    Build,
+    LossFn,
+    check_draws,
+    checked_batches,
+    draws,
+    draws_anew,
+    shares,
+)
+from depthlr.energy.persistent import (
+    SEEDS,
+    UNSURE,
+    PersistentEnergy,
+    persistent_energy,
+    promised_fall,
+    rate_over_draws,
+    strange_size,
+)
 from depthlr.energy.progress import measuring
-from depthlr.energy.readout_size import strange_size
-from depthlr.energy.shares import checked_batches, shares
 from depthlr.energy.step import LARGEST_GROUP, has_stepped, moves, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.law.domain import MOST_SEED, whole
 from depthlr.law.evidence import EVIDENCE
 from depthlr.law.html import html_table
 from depthlr.law.missed import COVERAGE, NORMAL_QUANTILE
-from depthlr.trace.run import check_runnable
-from depthlr.trace.unwrap import unwrap
+from depthlr.trace.run import check_runnable, unwrap
 from depthlr.transfer.recurrence import RecurrenceWatch
 
 FLOAT_DECADES = 300  # a float holds 308

@@ -10,8 +10,8 @@ import pytest
 from tests.experiments.transferbench.tiny import tiny_task
 from typer.testing import CliRunner
 
+from depthlr.energy.batches import LEARNT_FROM
 from depthlr.energy.persistent import persistent_energy
-from depthlr.energy.shares import LEARNT_FROM
 from depthlr.errors import DepthlrError
 from depthlr.transfer.suggest import suggest_rate
 from experiments.pages import put

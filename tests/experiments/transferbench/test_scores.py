@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from tests.experiments.transferbench.made import GRID, SIZES, bowl, known, measured
 
-from depthlr.energy.drawn_rate import DRAW_SCATTER
-from depthlr.energy.readout_size import SEEN
+from depthlr.energy.persistent import DRAW_SCATTER, SEEN
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
 from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.missed import LAW, MEASURED, ONE_DRAW, doublings

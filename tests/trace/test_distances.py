@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthlr.trace.distance import Dominators, distances, weighted_between
+from depthlr.trace.distances import Dominators, compute_distances, weighted_between
 from depthlr.trace.graph import Graph, Node
 
 
@@ -59,10 +59,10 @@ def test_weighted_between_counts_along_all_paths(graph: Graph, data) -> None:
 
 @given(graphs())
 def test_depth_is_at_most_the_shortest_weighted_path_plus_its_updates(graph: Graph) -> None:
-    far = distances(graph)
+    distances = compute_distances(graph)
     for index in range(1, len(graph.nodes)):
-        step = far.back[index]
-        assert far.units[index] == far.units[step] + bool(far.kind[index])
+        step = distances.back[index]
+        assert distances.units[index] == distances.units[step] + bool(distances.kind[index])
         assert step < index
 
 
@@ -77,7 +77,7 @@ def test_a_stack_of_residual_branches_counts_one_each(blocks: int, branch: int) 
             inner = len(graph.nodes) - 1
         graph.nodes.append(Node("add", (stream, inner)))
         stream = len(graph.nodes) - 1
-    assert distances(graph).units[stream] == blocks
+    assert compute_distances(graph).units[stream] == blocks
 
 
 def layers(graph: Graph, value: int, count: int = 1) -> int:
@@ -107,9 +107,9 @@ def test_a_skip_passes_over_nothing_in_what_joins_its_branch_from_elsewhere(enco
     for _ in range(decoder):
         stream = stack(graph, stream, 1)
         stream = joined(graph, "add", stream, layers(graph, joined(graph, "matmul", stream, memory)))
-    far = distances(graph)
-    assert not any(far.skipped)
-    assert far.units[stream] == 1 + 2 * decoder
+    distances = compute_distances(graph)
+    assert not any(distances.skipped)
+    assert distances.units[stream] == 1 + 2 * decoder
 
 
 @given(st.integers(1, 12), st.integers(0, 12), st.booleans())
@@ -121,4 +121,4 @@ def test_a_long_skip_passes_over_the_updates_between(inside: int, encoder: int, 
     end = stack(graph, layers(graph, origin), inside)
     end = layers(graph, joined(graph, "matmul", end, memory) if join else end)
     skip = joined(graph, "add", origin, end)
-    assert distances(graph).skipped[skip] == inside
+    assert compute_distances(graph).skipped[skip] == inside

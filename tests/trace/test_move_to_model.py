@@ -8,7 +8,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from depthlr.trace import effective_depth
-from depthlr.trace.run import beside
+from depthlr.trace.run import move_to_model
 
 
 def holder(*devices: str) -> nn.Module:
@@ -31,7 +31,7 @@ def holder(*devices: str) -> nn.Module:
 def test_a_cpu_example_goes_to_the_one_device_of_the_model(on, given, then) -> None:
     with FakeTensorMode():
         example = torch.empty(3, device=given)
-        ((positional,), named) = beside(holder(*on), ((example,), {"mask": example, "flag": True}))
+        ((positional,), named) = move_to_model(holder(*on), ((example,), {"mask": example, "flag": True}))
     assert positional.device.type == named["mask"].device.type == then
     assert named["flag"] is True
 

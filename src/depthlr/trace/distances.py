@@ -1,0 +1,224 @@
+"""Distances along the minimal path, computed in one pass over the graph.
+
+    weighted operation              1 + the nearest of its inputs
+    addition of two signal values   1 + the value that is updated
+    anything else                   the nearest of its inputs
+
+An addition updates the one of its inputs on which the others depend: the stream. Conditioning, such as cross-attention,
+may join the branch from outside. If the skip has a projection, no input is the stream. The addition then updates the
+nearest value on every path to it: the common dominator of its inputs. An addition is an update only if weights lie
+between. Rotary embeddings and hand-written normalisations add values with no weight between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from depthlr.trace import operations as ops
+from depthlr.trace.graph import ROOT, Graph, Node
+
+LONGEST_BRANCH = 6  # the most consecutive weighted layers that count as one residual branch
+
+Lengths = dict[int, tuple[int, int]]  # per node: the fewest and the most weighted operations on a path to it
+
+
+class Dominators:
+    """The dominator tree of a graph, built one node at a time in topological order.
+
+    A node's dominator is then the lowest common ancestor of its inputs; skew-binary jump pointers find it in O(log n).
+    """
+
+    def __init__(self) -> None:
+        self._parent, self._level, self._jump = [ROOT], [0], [ROOT]
+
+    def add(self, inputs: Sequence[int]) -> int:
+        """Add the next node; returns its immediate dominator."""
+        parent = self.common(inputs)
+        jump = self._jump[parent]
+        equal = self._level[parent] - self._level[jump] == self._level[jump] - self._level[self._jump[jump]]
+        self._parent.append(parent)
+        self._level.append(self._level[parent] + 1)
+        self._jump.append(self._jump[jump] if equal else parent)
+        return parent
+
+    def common(self, nodes: Sequence[int]) -> int:
+        """The nearest node that lies on every path to every one of `nodes`."""
+        return reduce(self._common, nodes) if nodes else ROOT
+
+    def _common(self, a: int, b: int) -> int:
+        level, jump, parent = self._level, self._jump, self._parent
+        if level[a] < level[b]:
+            a, b = b, a
+        while level[a] > level[b]:
+            a = jump[a] if level[jump[a]] >= level[b] else parent[a]
+        while a != b:
+            a, b = (jump[a], jump[b]) if jump[a] != jump[b] else (parent[a], parent[b])
+        return a
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Per node: the number of units from the input, and the previous node on the minimal path."""
+
+    units: list[int]  # effective depth up to this node
+    back: list[int]  # the previous node on the minimal path; for an update, the value that it updates
+    kind: list[str]  # "plain", "residual", or "" if the node is not a unit
+    skipped: list[int]  # updates or layers that a residual skip passes over, if they are too many for one branch
+
+
+def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
+    """Compute the distances of every node from the input.
+
+    Args:
+        graph: A recorded run.
+        blocks: Indices of module calls that each count as one unit, whatever they contain.
+    """
+    search = _Search(graph, blocks)
+    for index in range(1, len(graph.nodes)):
+        search.visit(index)
+    return search.distances
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The last step of the minimal path to a node: the values that `Distances` holds for this node."""
+
+    units: int
+    back: int
+    kind: str = ""
+    skipped: int = 0
+
+
+class _Search:
+    """Visits the nodes in topological order and extends the distances by one node at a time."""
+
+    def __init__(self, graph: Graph, blocks: frozenset[int]) -> None:
+        self.graph = graph
+        self.distances = Distances([0], [ROOT], [""], [0])
+        self._tree = Dominators()
+        self._enclosing = _enclosing_blocks(graph, blocks)
+        self._sources = [1]  # per node: bit mask of the model inputs that it depends on
+        self._start = [1]  # per node: bit of the model input where its minimal path starts
+
+    def visit(self, index: int) -> None:
+        """Add the next node."""
+        node, units = self.graph.nodes[index], self.distances.units
+        inputs = node.inputs or (ROOT,)
+        self._tree.add(inputs)
+        deepest = max(inputs, key=lambda i: units[i])
+        step = self._step(index, self._signal_inputs(node, inputs, deepest))
+        self.distances.units.append(step.units)
+        self.distances.back.append(step.back)
+        self.distances.kind.append(step.kind)
+        self.distances.skipped.append(step.skipped)
+        own_bit = 1 << index if node.name == "input" else 0
+        self._sources.append(own_bit or reduce(or_, (self._sources[i] for i in inputs)))
+        self._start.append(own_bit or self._start[step.back] or self._start[deepest])
+
+    def _signal_inputs(self, node: Node, inputs: Sequence[int], deepest: int) -> Sequence[int]:
+        """The inputs through which the minimal path may run.
+
+        The deepest input carries the signal. An input that does not depend on the same model input (a mask, a graph, a
+        condition that scales the last layer) only joins the signal. It offers no shorter path.
+        """
+        if node.name in ops.ADDITIONS and _stream(self.graph, inputs) is not None:
+            return inputs  # a branch that has joined a deeper value still updates the stream that it left
+        return [i for i in inputs if i == deepest or self._sources[i] & self._start[deepest]]
+
+    def _step(self, index: int, inputs: Sequence[int]) -> _Step:
+        """The last step to a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
+        node, units = self.graph.nodes[index], self.distances.units
+        nearest = min(inputs, key=lambda i: units[i])
+        block = self._enclosing[node.scope]
+        if block is not None:
+            if self.graph.calls[block].output == index:
+                return self._block_step(node, inputs, nearest)
+        elif node.weighted:
+            return _Step(units[nearest] + 1, nearest, "plain")
+        elif node.name in ops.ADDITIONS and len(inputs) > 1:
+            origin = self._updated_value(inputs)
+            lengths = weighted_between(self.graph, origin, inputs)
+            if any(lengths[i][1] for i in inputs):
+                return self._update_step(inputs, origin, lengths)
+        return _Step(units[nearest], nearest)
+
+    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int) -> _Step:
+        """The output of a block that the user declared to be one unit."""
+        units = self.distances.units
+        if node.name not in ops.ADDITIONS:
+            return _Step(units[nearest] + 1, nearest, "plain")
+        origin = self._updated_value(inputs)
+        # All nodes inside a block have the same distance, so the path may continue at the updated value.
+        back = origin if units[origin] == units[nearest] else nearest
+        return _Step(units[nearest] + 1, back, "residual")
+
+    def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> _Step:
+        """An addition of branches that start at `origin`, at least one of which has weights."""
+        shortest = [lengths[i][0] for i in inputs]
+        # Weighted branches of equal length are parallel parts of one plain layer, not an update of a stream. Linear
+        # branches of any length are too, such as a weight and its low-rank correction.
+        equal = len(set(shortest)) == 1
+        parallel = min(shortest) > 0 and (equal or _is_linear(self.graph, lengths, origin))
+        skipped = max(_updates_between(self.graph, self.distances, lengths, origin, i) for i in inputs)
+        if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
+            skipped = max(skipped, max(shortest))
+        return _Step(self.distances.units[origin] + 1, origin, "plain" if parallel else "residual", skipped)
+
+    def _updated_value(self, inputs: Sequence[int]) -> int:
+        """The value that an addition updates."""
+        stream = _stream(self.graph, inputs)
+        return self._tree.common(inputs) if stream is None else stream
+
+
+def _updates_between(graph: Graph, distances: Distances, region: Container[int], origin: int, end: int) -> int:
+    """Count the residual updates on the shortest path from `origin` to `end`, without values that join from outside."""
+    updates, index = 0, end
+    while index != origin:
+        updates += distances.kind[index] == "residual"
+        inside = [i for i in graph.nodes[index].inputs if i in region]
+        index = (
+            distances.back[index] if distances.back[index] in region else min(inside, key=lambda i: distances.units[i])
+        )
+    return updates
+
+
+def _is_linear(graph: Graph, region: Iterable[int], origin: int) -> bool:
+    """Does a region contain only weights, sums and reshapes?"""
+    return all(graph.nodes[i].weighted or graph.nodes[i].name in ops.LINEAR for i in region if i != origin)
+
+
+def _stream(graph: Graph, inputs: Sequence[int]) -> int | None:
+    """The one of these values on which all others depend, or None."""
+    first = min(inputs)
+    between = weighted_between(graph, first, inputs)
+    return first if len(inputs) > 1 and all(i in between for i in inputs) else None
+
+
+def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
+    """The fewest and the most weighted operations from `origin` to every node between it and `ends`."""
+    region, pending = set(ends), list(ends)
+    while pending:
+        for source in graph.nodes[pending.pop()].inputs:
+            if source >= origin and source not in region:
+                region.add(source)
+                pending.append(source)
+    counts = {origin: (0, 0)}
+    for index in sorted(region - {origin}):
+        node = graph.nodes[index]
+        reached = [counts[i] for i in node.inputs if i in counts]
+        if reached:
+            fewest, most = min(r[0] for r in reached), max(r[1] for r in reached)
+            counts[index] = (fewest + node.weighted, most + node.weighted)
+    return counts
+
+
+def _enclosing_blocks(graph: Graph, blocks: frozenset[int]) -> list[int | None]:
+    """For each module call, the outermost of `blocks` that contains it."""
+    inside: list[int | None] = [None]
+    for index, call in enumerate(graph.calls[1:], 1):
+        outer = inside[call.parent]
+        inside.append(outer if outer is not None else index if index in blocks else None)
+    return inside
