@@ -35,16 +35,18 @@ from depthlr.transfer.rules import Energies
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
-ASIDE = 1.012  # how far a point stands beside its depth, so that intervals do not hide each other
+OFFSET = 1.012  # factor between neighbouring points of one depth, so that intervals do not hide each other
 LINE = 68  # characters of the verdict that fit above the axes
 
 
 def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | None = None) -> Axes:
     """Energy of each unit at rate 1, from the input (0) to the readout (1, a star).
 
-    Keys are depths, coloured along a scale, or labels, coloured as categories. Lines are medians over seeds, bands
-    their middle halves.
+    Lines are medians over seeds, and bands are their quartiles.
+
+    Args:
+        energies: By depth, which gives colours along a scale, or by label, which gives colours of categories.
+        axes: Where to draw; new axes by default.
     """
     if not energies:
         raise DepthlrError("There are no energies to plot: measure a model with update_energy first.")
@@ -62,7 +64,7 @@ def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | Non
         depth = len(measured.units)
         across = [(unit + 1) / depth for unit in range(depth)]
         values = [[e.units[unit].energy for e in seeds if e.units[unit].energy > 0] for unit in range(depth)]
-        drawn = [(x, v) for x, v in zip(across, values, strict=True) if v]  # a unit that does not move has no log
+        drawn = [(x, v) for x, v in zip(across, values, strict=True) if v]  # energy 0 has no logarithm
         mean = median(e.mean for e in seeds)
         axes.plot(
             [x for x, _ in drawn],
@@ -102,13 +104,13 @@ def middle_half(values: Sequence[float]) -> tuple[float, float]:
 
 
 def energies_of(measured: Energies) -> tuple[Energy, ...]:
-    """One energy a seed."""
+    """The energies of all seeds."""
     return (measured,) if isinstance(measured, Energy) else measured.energies
 
 
 @dataclass(frozen=True)
 class DepthCheck:
-    """How the rates for energy 1 fall with depth: mean and readout energy, and persistent energy if it was measured."""
+    """Fits of the rate for energy 1 over depth: of mean and readout energy, and of persistent energy if measured."""
 
     mean: Fit
     readout: Fit
@@ -116,18 +118,25 @@ class DepthCheck:
 
     @property
     def verdict(self) -> str:
-        """What to do with the law, by persistent energy, or by the mean energy, which is what the law is about."""
+        """Whether the law holds, by persistent energy if measured, otherwise by mean energy."""
         return verdict(self.persistent or self.mean)
 
     @property
     def fits(self) -> dict[str, Fit]:
-        """By the energy's name."""
-        named = {"mean energy": self.mean, "readout energy": self.readout}
-        return named if self.persistent is None else {"persistent energy": self.persistent, **named}
+        """All fits, by the name of the energy."""
+        fits = {"mean energy": self.mean, "readout energy": self.readout}
+        if self.persistent is None:
+            return fits
+        return {"persistent energy": self.persistent, **fits}
 
 
 def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) -> DepthCheck:
-    """Fits to the rates for energy 1 of every seed, by effective depth."""
+    """Fit the rates for energy 1 of all seeds over effective depth.
+
+    Args:
+        energies: By effective depth.
+        persistent: The fit of rates for persistent energy 1 at the same depths.
+    """
     if len(energies) < 2:
         raise DepthlrError("A slope needs the energies of models at two depths or more: measure another depth.")
     if persistent is not None and [point.depth for point in persistent.points] != sorted(energies):
@@ -143,9 +152,12 @@ def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) 
 
 
 def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = None, axes: Axes | None = None) -> Axes:
-    """Rates for energy 1 against effective depth, with slopes, the law, the verdict.
+    """Rates for energy 1 against effective depth, with their slopes, the law, and the verdict as the title.
 
-    Of mean and readout energy, and of persistent energy where its fit is given (a `TransferCheck` has it).
+    Args:
+        energies: By effective depth.
+        persistent: The fit of rates for persistent energy 1 at the same depths (a `TransferCheck` has it).
+        axes: Where to draw; new axes by default.
     """
     found = check_of(energies, persistent)
     axes = axes_or_new(axes)
@@ -159,7 +171,7 @@ def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = 
         rates = np.array([fit.predict(depth) for depth in reach])
         points = [10**point.log10_rate for point in fit.points]
         style = {"color": colours[index], "marker": MARKERS[index], "ms": 5.5, "ls": ""}
-        places = [depth * ASIDE ** (2 * index - len(fits) + 1) for depth in depths]
+        places = [depth * OFFSET ** (2 * index - len(fits) + 1) for depth in depths]
         axes.plot(places, points, **style, label=f"{name}: {slope_text(fit)}", gid=name.replace(" ", "-"))  # type: ignore[arg-type]
         for place, point in zip(places, fit.points, strict=True):
             ends = seed_interval(point)

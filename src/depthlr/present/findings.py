@@ -142,7 +142,7 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
 
 
 def fit_interval(fit: Fit, depth: float) -> tuple[float, float] | None:
-    """The interval of the line's own rate at a depth, if the fit has one."""
+    """The interval of the fitted rate at a depth, if the fit has one."""
     ends = fit.band([depth])
     return None if ends is None else (float(ends[0][0]), float(ends[1][0]))
 
@@ -162,7 +162,7 @@ def _rate_by_law(start: tuple[float, float] | None, place: float | None) -> floa
 
 
 def _finite_or_none(rate: Callable[[], float]) -> float | None:
-    """A rate that is carried far, or None where no float holds it."""
+    """The rate, or None if it is too small or too large for a float."""
     try:
         return rate()
     except DepthlrError:
@@ -170,7 +170,7 @@ def _finite_or_none(rate: Callable[[], float]) -> float | None:
 
 
 def _depth_of(places: Mapping[int, float], size: int) -> float | None:
-    """The depth of a size: as counted, or where the counted ones lie on a straight line, on that; else None."""
+    """The depth of a size: as counted, or extrapolated if all counted depths lie on one straight line; else None."""
     if size in places:
         return places[size]
     if len(places) < 2:
@@ -183,14 +183,14 @@ def _depth_of(places: Mapping[int, float], size: int) -> float | None:
 
 @dataclass(frozen=True)
 class Findings:
-    """A study's answer; a slope that cannot be fitted (yet) is None."""
+    """What a study shows so far. A slope that cannot be fitted is None."""
 
     snapshot: Snapshot
     curves: tuple[Curve, ...]
     slopes: Mapping[Over, Fit | None]
     rows: tuple[RateRow, ...]
     notes: tuple[str, ...]
-    to_come: int  # cells, likely; 0 when the study is finished
+    to_come: int  # likely number of cells still to train; 0 when the study is finished
 
     @property
     def results(self) -> Results:
@@ -198,7 +198,7 @@ class Findings:
 
     @property
     def over(self) -> Over:
-        """Effective depth is what the law is about; the sizes serve where it was not counted."""
+        """Effective depth, or size if depths were not counted."""
         return "depth" if self.results.depths else "size"
 
     def name_of(self, over: Over) -> str:
@@ -207,24 +207,28 @@ class Findings:
 
     @property
     def verdict(self) -> str:
-        """The slope against the law's, in a sentence."""
+        """One sentence that compares the slope with the law's."""
         fit = self.slopes[self.over]
         if fit is None:
             return "No slope yet: a line needs optima inside the range of rates at two sizes or more."
         fitted = self.results.tuned_rates
         doubtful = sum(size in self.results.doubts for size in fitted)
-        caution = f" But {doubtful} of {len(fitted)} sizes hardly learn or have no clear optimum." if doubtful else ""
-        return verdict(fit) + caution
+        if not doubtful:
+            return verdict(fit)
+        return f"{verdict(fit)} But {doubtful} of {len(fitted)} sizes hardly learn or have no clear optimum."
 
     @property
     def law_from(self) -> str:
-        """Where the law sets out in the table of rates: the depth, or size, of the first that has one."""
+        """The depth, or size, from which the law starts in the table of rates."""
         first = next((row for row in self.rows if row.law is not None), None)
-        return "" if first is None else f"{first.size if first.depth is None else first.depth:g}"
+        if first is None:
+            return ""
+        start = first.size if first.depth is None else first.depth
+        return f"{start:g}"
 
 
 def findings(snapshot: Snapshot) -> Findings:
-    """Everything a report says, from a study's results so far."""
+    """Everything that a report shows, from the results so far."""
     results = snapshot.results
     curves = results.curves
     slopes: dict[Over, Fit | None] = {"depth": slope_of(results, "depth"), "size": slope_of(results, "size")}
@@ -241,14 +245,14 @@ def findings(snapshot: Snapshot) -> Findings:
 
 
 def _shorten(notes: tuple[str, ...]) -> tuple[str, ...]:
-    """The first notes and the last, which says that a sweep is unfinished, if it is."""
+    """At most `MOST_NOTES` notes: the first ones, and the last, which says if a sweep is unfinished."""
     if len(notes) <= MOST_NOTES:
         return notes
     return (*notes[: MOST_NOTES - 1], f"and {len(notes) - MOST_NOTES} more of this kind", notes[-1])
 
 
 def slope_of(results: Results, over: Over) -> Fit | None:
-    """The line through a study's optima, or None where there is none (yet); the optima are still worth telling."""
+    """The line through the optima of a study, or None if it cannot be fitted."""
     try:
         return results.fit(over)
     except DepthlrError:  # too few optima yet, or the depths were not counted

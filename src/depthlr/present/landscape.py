@@ -1,4 +1,4 @@
-"""The loss landscape: loss against rate, one line a depth, its minimum marked."""
+"""The loss landscape: loss against rate, one line for each depth, with its minimum marked."""
 
 from __future__ import annotations
 
@@ -31,17 +31,22 @@ Seeds = Literal["auto", "lines", "band", "none"]
 MANY_SEEDS, MANY_DEPTHS = 8, 10  # beyond, a band and a short legend
 TRIANGLE = 0.035  # of the axes' height: a row of diverged cells
 STRIP = 0.2  # the most that all of these rows take
-SHARED = 0.6  # the share of a depth's rates that all seeds must have run for a median
-WALL = 1.4  # times the height of three quarters of all losses: where the wall beside divergence is cut
+SHARED = 0.6  # share of the rates that all seeds must have run for a median
+WALL = 1.4  # times the third quartile of all losses above the lowest: where the rise before divergence is cut
 LOG_LOSS = 20.0  # the ratio of losses from which the axis is logarithmic
 
 
 def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds = "auto") -> Axes:
-    """Loss against rate. Dots are the seeds' optima, the star the depth's tuned rate; triangles diverged.
+    """Loss against rate for every depth.
 
-    A hollow dot lies at the edge of the range of rates and does not count in the tuned rate. `seeds` draws each as a
-    thin line, or their range. The bold line is their median, where all of them ran most of the depth's rates; it ends
-    where it first climbs out of the picture, since beyond that wall runs are erratic.
+    Dots are the optima of seeds, a star is the tuned rate, and triangles are diverged runs. A hollow dot lies at an
+    edge of the range of rates and does not count in the tuned rate. The bold line is the median over seeds, if all
+    seeds ran most of the rates. It ends where it first leaves the picture, because runs beyond are erratic.
+
+    Args:
+        results: The study.
+        axes: Where to draw; new axes by default.
+        seeds: Draw each seed as a thin line (`lines`) or their range (`band`); `auto` chooses by their number.
     """
     curves = by_size(results)
     axes = axes_or_new(axes)
@@ -100,14 +105,16 @@ def by_size(results: Results) -> dict[int, list[Curve]]:
 
 
 def labels_of(results: Results) -> Mapping[int, int]:
-    """What names a line: its effective depth, or its size where depths were not counted."""
+    """The label of each size: its effective depth, or the size itself if depths were not counted."""
     run = {curve.size for curve in results.curves}
     known = results.depths or {}
-    return known if run <= set(known) else {size: size for size in run}
+    if run <= set(known):
+        return known
+    return {size: size for size in run}
 
 
 def median_curve(curves: Sequence[Curve], top: float) -> list[tuple[float, float]]:
-    """Rate and median loss where every seed ran, up to the wall; nothing where seeds mostly ran rates of their own."""
+    """Rate and median loss where every seed ran; empty if the seeds share too few rates."""
     losses: dict[float, list[float]] = {}
     for curve in curves:
         for rate, loss in zip(curve.rates, curve.losses, strict=True):
@@ -122,7 +129,7 @@ def median_curve(curves: Sequence[Curve], top: float) -> list[tuple[float, float
 
 
 def loss_range(curves: Sequence[Curve]) -> tuple[float, float, bool]:
-    """Lowest and highest loss worth showing, and whether on a log axis: the wall beside divergence is cut off."""
+    """Lowest and highest loss to show, and whether on a log axis. The steep rise before divergence is cut off."""
     losses = sorted(loss for curve in curves for loss in curve.losses if math.isfinite(loss))
     if not losses:
         return 0.0, 1.0, False
@@ -160,13 +167,11 @@ def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: Seeds, st
 
 
 def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: Mapping[int, str]) -> float:
-    """Open triangles along the top edge, a row a depth; returns the share of the height they take."""
-    diverged = {
-        size: sorted(
-            {r for curve in found for r, loss in zip(curve.rates, curve.losses, strict=True) if math.isinf(loss)}
-        )
-        for size, found in curves.items()
-    }
+    """Open triangles along the top edge, one row for each depth; returns the share of the height they take."""
+    diverged: dict[int, list[float]] = {}
+    for size, found in curves.items():
+        cells = [cell for curve in found for cell in zip(curve.rates, curve.losses, strict=True)]
+        diverged[size] = sorted({rate for rate, loss in cells if math.isinf(loss)})
     rows = [size for size in curves if diverged[size]]
     if not rows:
         return 0.0
@@ -192,14 +197,14 @@ def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: M
 
 
 def _with_strip(low: float, top: float, log: bool, strip: float) -> tuple[float, float]:
-    """Limits that leave the strip free above the highest loss shown."""
+    """Limits of the loss axis that leave the strip of triangles free at the top."""
     if log:
         return low, low * 10 ** (math.log10(top / low) * 1.03 / (1 - strip))
     return low, low + (top - low) * 1.03 / (1 - strip)
 
 
 def _clip(axes: Axes, artists: Sequence[object], strip: float) -> None:
-    """Lines that climb beyond what is shown end below the triangles."""
+    """Clip lines below the strip of triangles."""
     from matplotlib.artist import Artist
     from matplotlib.patches import Rectangle
 

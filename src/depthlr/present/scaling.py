@@ -36,8 +36,8 @@ from depthlr.transfer.rules import Energies
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PAD = 0.12  # decades of air around what is drawn
-REACH = 0.8  # decades: an interval longer than this leaves the picture
+PAD = 0.12  # decades of margin
+REACH = 0.8  # decades: a longer interval is cut by the picture
 
 
 def scaling(
@@ -51,9 +51,15 @@ def scaling(
 ) -> Axes:
     """Tuned rate against depth, with 95 % intervals over seeds, the fit and its band, and the law's -3/2.
 
-    `rules` draws what these make of the rate tuned at depth `source` (the shallowest that has one, unless told);
-    `energies` by depth add a rule: persistent ones `measured`, update energies `am-mup`. Hollow points lie at the edge
-    of the range of rates: they are not fitted, and no rule starts from them.
+    Hollow points lie at an edge of the range of rates: they are not fitted, and no rule starts from them.
+
+    Args:
+        results: A study, or a fit.
+        over: Effective depth, or the size that the study varies.
+        axes: Where to draw; new axes by default.
+        rules: Also draw the rates that these rules predict from the rate tuned at `source`.
+        source: A depth with a tuned rate; the shallowest by default.
+        energies: By depth. They add a rule: `measured` for persistent energies, `am-mup` for update energies.
     """
     axes = axes_or_new(axes)
     if isinstance(results, Fit) and (rules or energies):
@@ -98,7 +104,7 @@ def scaling(
 
 
 def _tuned(results: Results, over: Over) -> tuple[Fit | None, tuple[Point, ...], dict[float, tuple[float, ...]]]:
-    """The line, the points it goes through, and by depth the optima that the range cut off."""
+    """The fit, its points, and by depth the optima at an edge of the range of rates."""
     found = optima_by_depth(results, over)
     edges = {depth: optima.at_edge for depth, optima in found.items() if optima.at_edge}
     inside = {depth: optima.inside for depth, optima in found.items() if optima.inside}
@@ -114,7 +120,7 @@ def _point(depth: float, rates: Sequence[float]) -> Point:
 
 
 def _by_law(points: Sequence[Point], fit: Fit | None, depth: float) -> float:
-    """The law's line goes through the fit's centre, or through the one point there is."""
+    """The law's rate at a depth, through the centre of the fit or through the only point."""
     if fit is not None:
         return fit.by_law(depth)
     return transfer(10 ** points[0].log10_rate, points[0].depth, depth)
@@ -127,7 +133,7 @@ def _draw_points(
     spacing: float | None,
     colour: str,
 ) -> list[float]:
-    """Points with intervals; returns the rates that should be seen."""
+    """Draw points with intervals; returns the rates that the axis must include."""
     shown: list[float] = []
     for point in points:
         ends = seed_interval(point, spacing)
@@ -185,7 +191,7 @@ def _draw_rules(
             ms=5,
             mfc=axes.get_facecolor(),  # hides the interval's bar behind it
             zorder=5,
-            markevery=[depth != start for depth in depths],  # there stands the tuned rate itself
+            markevery=[depth != start for depth in depths],  # the tuned rate itself is drawn there
             label=plain(f"{rule} from {start:g}"),
             gid=f"rule-{rule}",
         )

@@ -1,7 +1,7 @@
-"""How every plot looks: ink and page, colours of depths and of categories, axes of rates and depths.
+"""The style of all plots: text and background colours, colours of depths and categories, axes of rates and depths.
 
-Colours follow the axes they are drawn on, not a global setting: where the axes' labels are light, the page is dark.
-matplotlib is an extra and loads when the first plot is made.
+Colours follow the axes, not a global setting: light labels mean a dark background.
+matplotlib is an optional dependency and is imported with the first plot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LAW_LABEL = "law: slope −3/2 through the centre"
 
 
 def pyplot() -> ModuleType:
-    """matplotlib.pyplot, or the sentence that says how to get it."""
+    """matplotlib.pyplot, or an error that says how to install it."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:
@@ -44,7 +44,12 @@ def pyplot() -> ModuleType:
 
 @contextmanager
 def style(*, dark: bool = False, transparent: bool = False) -> Iterator[None]:
-    """Plots made inside it have a white page or a dark one, or none; outside, everything is as it was."""
+    """A context in which plots have this style.
+
+    Args:
+        dark: Light text on a dark background.
+        transparent: No background.
+    """
     page, ink = DARK if dark else LIGHT
     page = "none" if transparent else page
     inks = ("text.color", "axes.labelcolor", "axes.titlecolor", "axes.edgecolor", "xtick.color", "ytick.color")
@@ -55,10 +60,10 @@ def style(*, dark: bool = False, transparent: bool = False) -> Iterator[None]:
 
 
 def axes_or_new(axes: Axes | None) -> Axes:
-    """The axes to draw on, with our frame: no box, a faint grid, ticks in the labels' ink."""
+    """The axes to draw on, new ones if None: without a box, with a faint grid."""
     if axes is None:
         axes = pyplot().subplots(figsize=SIZE, layout="constrained")[1]
-    pyplot()  # the sentence, for whoever passes axes of something else
+    pyplot()  # raises an error if matplotlib is missing
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.15, color=ink(axes), linewidth=0.6)
     axes.tick_params(which="both", colors=ink(axes))
@@ -67,14 +72,14 @@ def axes_or_new(axes: Axes | None) -> Axes:
 
 
 def ink(axes: Axes) -> str:
-    """The colour in which these axes are labelled."""
+    """The text colour of these axes."""
     from matplotlib.colors import to_hex
 
     return to_hex(axes.xaxis.label.get_color())
 
 
 def on_dark(axes: Axes) -> bool:
-    """Is the ink light?"""
+    """Whether the text is light."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = to_rgb(ink(axes))
@@ -82,7 +87,7 @@ def on_dark(axes: Axes) -> bool:
 
 
 def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
-    """A colour a depth along viridis, evenly in log depth, without the end that the page swallows."""
+    """A colour for each depth along viridis, evenly in log depth, without the end that is close to the background."""
     from matplotlib.colors import to_hex
 
     known = sorted(set(depths))
@@ -100,19 +105,23 @@ def category_colours(axes: Axes, count: int) -> list[str]:
 
 
 def log_axis(axis: Axis) -> None:
-    """Log ticks that read as numbers: 0.01, 0.02, 0.05; decades alone where there are many."""
+    """Log ticks as plain numbers: 0.01, 0.02, 0.05; only decades if there are many."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low)
-    subs = range(1, 10) if decades < 0.5 else (1, 2, 5) if decades < 2.5 else (1,)
+    subs: Sequence[int] = (1,)
+    if decades < 0.5:
+        subs = range(1, 10)
+    elif decades < 2.5:
+        subs = (1, 2, 5)
     axis.set_major_locator(LogLocator(subs=[float(digit) for digit in subs], numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
 def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
-    """A log axis with the depths themselves as ticks, as many as stand apart."""
+    """A log axis with the depths themselves as ticks, without those that are too close."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     shown = spaced(sorted(set(depths)))
@@ -122,7 +131,7 @@ def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
 
 
 def spaced(depths: Sequence[float]) -> list[float]:
-    """The first and last depth, and of those between as many as keep a twelfth of the log axis apart."""
+    """The first and last depth, and those between that are at least a twelfth of the log axis apart."""
     if len(depths) < 3:
         return list(depths)
     gap = math.log(depths[-1] / depths[0]) / MOST_TICKS
@@ -134,24 +143,24 @@ def spaced(depths: Sequence[float]) -> list[float]:
 
 
 def plain(text: object) -> str:
-    """A label as it is: matplotlib would read $...$ as mathematics, and hide what begins with an underscore."""
+    """Escape a label: matplotlib reads $...$ as mathematics and hides labels that begin with an underscore."""
     escaped = str(text).replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
 def lined_up(names: Sequence[str]) -> list[str]:
-    """Names filled up on the left, so that numbers stand below each other in a legend."""
+    """Names padded on the left to one width, so that numbers line up in a legend."""
     width = max(map(len, names), default=0)
     return [name.rjust(width, FIGURE_SPACE) for name in names]
 
 
 def draw_interval(axes: Axes, depth: float, ends: tuple[float, float], colour: str) -> None:
-    """An upright bar with caps."""
+    """Draw a vertical bar with caps."""
     axes.plot([depth] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
 
 
 def add_legend(axes: Axes, place: Place = "right", title: str | None = None, columns: int = 2) -> Legend:
-    """A legend beside the axes or below them, where it hides nothing."""
+    """Add a legend beside the axes or below them."""
     legend = axes.legend(
         loc="upper left",
         bbox_to_anchor=(1.0, 1.0) if place == "right" else (-0.02, -0.14),

@@ -1,4 +1,4 @@
-"""The loss landscape as text, for the end of a sweep: a row a depth, the loss as blocks of eight heights."""
+"""The loss landscape as text, for the end of a sweep: one row for each depth, the loss as blocks of eight heights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from depthlr.study.results import Results
 HEIGHTS = "▁▂▃▄▅▆▇█"
 DIVERGED, BEST, NOT_RUN = "×", "◆", " "
 LEAST_WIDTH = 40
-MOST_NAME = 16  # columns that the name of what varies may take
-SPARE = 8  # columns to the right of the plot, where the best rates stand, that the last tick's name may take
+MOST_NAME = 16  # columns for the name of what varies
+SPARE = 8  # columns to the right of the plot that the label of the last tick may use
 
 
 def text_landscape(results: Results, width: int = 72) -> str:
-    """Lines no wider than `width`: what the loss lies above each seed's best, over the rates that were run."""
+    """The loss above the best loss of each seed, over the rates that were run.
+
+    Args:
+        results: The study.
+        width: The most columns of a line.
+    """
     if width < LEAST_WIDTH:
         raise DepthlrError(f"A text plot {width} columns wide shows nothing: give it at least {LEAST_WIDTH}.")
     curves, labels = by_size(results), labels_of(results)
@@ -42,7 +47,7 @@ def text_landscape(results: Results, width: int = 72) -> str:
 
 
 class Columns:
-    """Which rates of the study's grid each column of text stands for."""
+    """Maps the rates of the study's grid to columns of text."""
 
     def __init__(self, results: Results, room: int) -> None:
         search = results.study.search
@@ -54,7 +59,7 @@ class Columns:
         self.count = self._blocks * self._wide
 
     def row(self, excess: Mapping[float, Sequence[float]], full: float, tuned: float | None) -> str:
-        """A depth's line of blocks."""
+        """The blocks of one depth."""
         found: dict[int, list[float]] = {}
         for rate, values in excess.items():
             found.setdefault(self._block(self._index(rate)), []).extend(values)
@@ -64,7 +69,7 @@ class Columns:
         return "".join(cells)
 
     def ticks(self) -> str:
-        """The decades' names from their columns on, as many as do not touch; the first rate where there is none."""
+        """Labels of the decades that do not overlap, or of the first rate if there is no decade."""
         decades = range(math.ceil(self._log(0) - 1e-9), math.floor(self._log(self._rates - 1) + 1e-9) + 1)
         line = ""
         for rate in [10.0**power for power in decades] or [10 ** self._log(0)]:
@@ -78,7 +83,7 @@ class Columns:
         return round((math.log10(rate) - self._low) / self._spacing)
 
     def _log(self, place: int) -> float:
-        """log10 of the rate at a place among those that were run."""
+        """log10 of the rate with this index among those that were run."""
         return self._low + (self._first + place) * self._spacing
 
     def _block(self, index: int) -> int:
@@ -86,7 +91,7 @@ class Columns:
 
 
 def excesses(curves: Sequence[Curve]) -> dict[float, list[float]]:
-    """By rate, how far each seed's loss lies above that seed's best: seeds differ in level, and that hides the bowl."""
+    """By rate, the loss of each seed above its best loss: differences between seeds would hide the minimum."""
     found: dict[float, list[float]] = {}
     for curve in curves:
         best = curve.optimum.loss if curve.optimum else 0.0
@@ -96,7 +101,7 @@ def excesses(curves: Sequence[Curve]) -> dict[float, list[float]]:
 
 
 def full_height(excess: Sequence[float]) -> float:
-    """The excess that fills a block: the wall beside divergence would flatten all the rest."""
+    """The excess that fills a block, limited because the rise before divergence would flatten the rest."""
     finite = [value for value in excess if math.isfinite(value)]
     if len(finite) < 2:
         return 0.0
@@ -104,7 +109,7 @@ def full_height(excess: Sequence[float]) -> float:
 
 
 def block(values: Sequence[float] | None, full: float) -> str:
-    """One column: the seeds' mean excess, unless most of them diverged."""
+    """One column: the mean excess over seeds, unless most of them diverged."""
     if not values:
         return NOT_RUN
     finite = [value for value in values if math.isfinite(value)]

@@ -19,37 +19,36 @@ from depthlr.transfer.rules import Energies, family_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 Predict = Callable[[float, float], float]  # the rate at a target depth, from the tuned one at a source depth
 Errors = dict[str, dict[tuple[float, float], float]]  # log10(predicted / tuned) by rule, source and target
 MEDIAN_OF_NORMAL = 0.6745  # median of |z| for a standard normal z
-
 ByPair = Mapping[tuple[float, float], float]
 SPREAD = 0.3  # of a row's height, to either side
-MANY = 60  # dots a row, beyond which they are drawn smaller
+MANY = 60  # dots; a row of more draws them smaller
 
 
 @dataclass(frozen=True)
 class Optima:
-    """The seeds' optima at one depth; those at the edge of the range are bounds, and no fit takes them."""
+    """The optima of all seeds at one depth. Those at an edge of the range of rates are bounds and are not fitted."""
 
     inside: tuple[float, ...]
     at_edge: tuple[float, ...]
 
     @property
     def rate(self) -> float | None:
-        """The tuned rate: the geometric mean of the seeds' optima inside the range; None where all are bounds."""
+        """The tuned rate: the geometric mean of the optima inside the range, or None if there are none."""
         return geometric(self.inside) if self.inside else None
 
 
 def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optima]:
-    """The seeds' optima at every effective depth, or size, that has one."""
-    places = places_of(results, over)
+    """The optima of all seeds, by effective depth or by size."""
+    places = depths_by_size(results, over)
     found: dict[float, tuple[list[float], list[float]]] = {}
     for curve in results.curves:
         if curve.optimum is not None:
             inside, at_edge = found.setdefault(places[curve.size], ([], []))
-            (at_edge if curve.optimum.at_edge else inside).append(curve.optimum.rate)
+            group = at_edge if curve.optimum.at_edge else inside
+            group.append(curve.optimum.rate)
     return {place: Optima(*map(tuple, found[place])) for place in sorted(found)}
 
 
@@ -59,8 +58,8 @@ def tuned_by_depth(results: Results, over: Over = "depth") -> dict[float, float]
     return {depth: rate for depth, rate in rates.items() if rate is not None}
 
 
-def places_of(results: Results, over: Over) -> Mapping[int, float]:
-    """Where each size that was run stands on the depth axis."""
+def depths_by_size(results: Results, over: Over) -> Mapping[int, float]:
+    """The coordinate of each size on the depth axis: its effective depth, or the size itself."""
     if over == "size":
         return {size: size for size in results.study.model.sizes}
     if over != "depth":
@@ -76,9 +75,13 @@ def predictions(
     energies: Mapping[float, Energies | PersistentEnergy] | None = None,
     over: Over = "depth",
 ) -> dict[str, Predict]:
-    """Each rule as a function of two depths, and the one that the energies of the models at those depths stand for.
+    """Each rule as a function that predicts the rate at a target depth from the tuned rate at a source depth.
 
-    The source must have a tuned rate; the target need not.
+    Args:
+        results: The study; the source depth must have a tuned rate.
+        rules: Names of rules that need depths only.
+        energies: By depth. They add a rule: `measured` for persistent energies, `am-mup` for update energies.
+        over: Effective depth, or the size that the study varies.
     """
     tuned, depths = tuned_by_depth(results, over), optima_by_depth(results, over)
     family = family_of(results.study.training.optimizer)
@@ -103,18 +106,20 @@ def errors_by_rule(
     energies: Mapping[float, Energies | PersistentEnergy] | None = None,
     over: Over = "depth",
 ) -> Errors:
-    """How far each rule misses the tuned rate, in decades, from every depth to every deeper one."""
+    """log10(predicted / tuned) of each rule, from every depth to every deeper one; arguments as for `predictions`."""
     tuned = tuned_by_depth(results, over)
-    return {
-        rule: {(a, b): math.log10(predict(a, b) / tuned[b]) for a in tuned for b in tuned if a < b}
-        for rule, predict in predictions(results, rules, energies, over).items()
-    }
+    pairs = [(source, target) for source in tuned for target in tuned if source < target]
+    errors: Errors = {}
+    for rule, predict in predictions(results, rules, energies, over).items():
+        errors[rule] = {(a, b): math.log10(predict(a, b) / tuned[b]) for a, b in pairs}
+    return errors
 
 
 def seed_floor(results: Results, over: Over = "depth") -> float | None:
-    """The median error of a perfect rule, in decades: tuned rates are means of few seeds. None for single seeds.
+    """The median error of a perfect rule, in decades, because tuned rates are means of few seeds.
 
-    Both ends of a transfer scatter by sd / sqrt(seeds), and half of all normal errors exceed 0.67 of their deviation.
+    Each end of a transfer has the standard error sd / sqrt(seeds). The median of a normal error is 0.67 of its standard
+    deviation. None if every depth has a single seed.
     """
     seeds = [found.inside for found in optima_by_depth(results, over).values() if len(found.inside) > 1]
     if not seeds:
@@ -126,10 +131,12 @@ def seed_floor(results: Results, over: Over = "depth") -> float | None:
 def transfer_error(
     errors: Mapping[str, ByPair | Sequence[float]], *, axes: Axes | None = None, floor: float | None = None
 ) -> Axes:
-    """|log10(carried / tuned)| by rule, in decades: a dot a transfer, a bar the median, best rule first.
+    """|log10(carried / tuned)| by rule, in decades, best rule first. Dots are transfers, and bars are medians.
 
-    `errors` are signed, by (source, target) depth or in a list; where the carried rate was too low the dot is hollow.
-    `floor` is the median error that the seeds alone would cause (`seed_floor`).
+    Args:
+        errors: Signed errors by rule, by (source, target) depth or as a list. The dot of a rate too low is hollow.
+        axes: Where to draw; new axes by default.
+        floor: The median error that the seeds alone would cause (`seed_floor`).
     """
     rows = {rule: list(found.values() if isinstance(found, Mapping) else found) for rule, found in errors.items()}
     if not any(rows.values()):
@@ -181,5 +188,5 @@ def transfer_error(
 
 
 def _jitter(index: int) -> float:
-    """Heights that fill a row evenly and are the same each time: the golden ratio's multiples."""
+    """Heights that fill a row evenly and are the same each time: multiples of the golden ratio."""
     return SPREAD * (2 * ((index * 0.618034 + 0.5) % 1) - 1)
