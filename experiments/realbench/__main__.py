@@ -56,6 +56,7 @@ def oracle(
     work: Annotated[Path, typer.Option(help="where sweeps are kept")] = WORK,
     out: Annotated[Path, typer.Option(help="where tables go")] = RESULTS,
     seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
+    seed: Annotated[int | None, typer.Option(help="sweep this further seed alone, into a table of its own")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="a few steps at the two smallest sizes")] = False,
 ) -> None:
     """Sweep recipes for their tuned rates. It says how far it came, and nothing of what it found."""
@@ -63,6 +64,7 @@ def oracle(
     for recipe in chosen(only):
         left = None if seconds is None else seconds - (time.monotonic() - start)
         swept = smoked(recipe) if smoke else recipe
+        swept = swept if seed is None else with_seed(swept, seed)
         done = sweep_recipe(swept, data, work, seconds=left)
         write_table(swept, work, out)
         print(f"{swept.name}: {'finished' if done else 'not finished'}, {time.monotonic() - start:.0f} s", flush=True)
@@ -92,6 +94,12 @@ def chosen(only: list[str] | None) -> list[RealRecipe]:
         if name not in known:
             raise typer.BadParameter(f"there is no recipe {name!r}: python -m experiments.realbench list")
     return [recipe for recipe in RECIPES if not only or recipe.name in only or recipe.split in only]
+
+
+def with_seed(recipe: RealRecipe, seed: int) -> RealRecipe:
+    """The recipe with one further seed alone, where two leave a noise floor of more than 0.05 decades."""
+    study = replace(recipe.study, search=replace(recipe.study.search, seeds=(seed,)))
+    return replace(recipe, name=f"{recipe.name}+seed{seed}", study=study)
 
 
 def smoked(recipe: RealRecipe) -> RealRecipe:

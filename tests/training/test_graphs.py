@@ -85,6 +85,25 @@ def test_lanes_of_a_gpu_give_the_plain_loops_numbers_however_short_a_run_is(step
         runner.close()
 
 
+class CannotBeCaptured(nn.Module):
+    """Reads a number back from the GPU after it drew random ones, which no capture allows."""
+
+    def forward(self, x):
+        return F.dropout(x, 0.1) * (2.0 if float(x.detach().sum()) > 1e9 else 1.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_model_with_dropout_that_cannot_be_captured_trains_without_capture() -> None:
+    task = ending_in(CannotBeCaptured())
+    with pytest.warns(UserWarning, match="cannot be captured"):
+        runner = GraphRunner(task)
+    try:
+        assert runner.way != "captured"
+        assert all(len(outcome.losses) == task.training.run_steps for _, outcome in runner.train(CELLS))
+    finally:
+        runner.close()
+
+
 DRAWING = {
     "dropout": tiny_task(1, "resnet?width=4&dropout=0.3&blocks={}"),
     "stochastic depth": tiny_task(3, "vit?width=8&heads=2&patch=4&drop_path=0.2&blocks={}"),

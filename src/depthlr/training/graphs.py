@@ -275,6 +275,12 @@ class GraphRunner:
 def captured(function: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
     """The function's work on the device, recorded once: each call replays it."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        function()
+    generator = torch.cuda.default_generators[stream.device.index or 0]
+    spare = generator.clone_state()
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            function()
+    except Exception:
+        generator.graphsafe_set_state(spare)  # a capture that fails leaves the generator unable to draw outside of one
+        raise
     return graph.replay
