@@ -126,17 +126,28 @@ class House:
     def verbs(self) -> dict[str, str]:
         """The functions that the command line is made of, with their modules."""
         app = f"{PACKAGE}.cli.app"
-        return self._functions(app, prefix=f"{PACKAGE}.cli.") if app in self.modules else {}
+        if app not in self.modules:
+            return {}
+        listed = {verb: f"{PACKAGE}.cli.{verb}" for verb in _keys(self.modules[app].tree, "VERBS")}
+        return self._functions(app, prefix=f"{PACKAGE}.cli.") | listed
 
     def _functions(self, module: str, prefix: str) -> dict[str, str]:
+        """The functions that a module imports at its top, or for type checkers alone because it imports them lazily."""
         found = {}
         for node in self.modules[module].tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix):
-                for alias in node.names:
-                    home = self.defining_module(node.module or "", alias.name)
-                    if alias.name.islower() and home in self.modules:
-                        found[alias.name] = home
+            lazy = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            for statement in node.body if lazy else [node]:
+                if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(prefix):
+                    for alias in statement.names:
+                        home = self.defining_module(statement.module or "", alias.name)
+                        if self._is_function(home, alias.name):
+                            found[alias.name] = home
         return found
+
+    def _is_function(self, module: str, name: str) -> bool:
+        if module not in self.modules:
+            return False
+        return any(isinstance(node, ast.FunctionDef) and node.name == name for node in self.modules[module].tree.body)
 
 
 def measure(root: Path) -> dict[str, str]:
@@ -252,6 +263,15 @@ def main() -> None:
             columns[rev] = measure(revision(rev, Path(folder)))
     columns["this checkout"] = measure(ROOT)
     print(table(columns))
+
+
+def _keys(tree: ast.Module, name: str) -> list[str]:
+    """The keys of a dictionary of that name that a module writes out; none if there is no such dictionary."""
+    for node in tree.body:
+        names = [t.id for t in getattr(node, "targets", []) if isinstance(t, ast.Name)]
+        if name in names and isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            return [key.value for key in node.value.keys if isinstance(key, ast.Constant)]
+    return []
 
 
 def _span(node: ast.stmt) -> set[int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from depthlr.law.domain import finite, positive, whole
+from depthlr import check
 from experiments.tables import damaged, read_table
 
 
@@ -27,24 +27,24 @@ def _cell(file: Path, line: int, column: str, text: str) -> Any:
 
 
 def _size(text: str) -> int:
-    return whole(int(text), "A size", least=1)
+    return check.count("A size", int(text), least=1)
 
 
 def _seed(text: str) -> int:
-    return whole(int(text), "A seed")
+    return check.count("A seed", int(text), least=0)
 
 
 def _rate(text: str) -> float:
-    return positive(float(text), "A rate")
+    return check.positive("A rate", float(text))
 
 
 def _loss(text: str) -> float:
     """Infinite where the run diverged."""
-    return math.inf if text == "inf" else finite(float(text), "A loss")
+    return math.inf if text == "inf" else check.finite("A loss", float(text))
 
 
 def _amount(text: str) -> float:
-    return finite(float(text), "An energy, or a time,", least=0)
+    return check.finite("An energy, or a time,", float(text), least=0)
 
 
 def _truth(text: str) -> bool:

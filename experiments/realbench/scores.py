@@ -21,7 +21,7 @@ from statistics import median
 
 import numpy as np
 
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 
 WINDOW = 0.5  # decades on each side of the best rate
 LEAST = 4  # rates that a parabola needs

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from depthlr.errors import DepthlrError
-from depthlr.law.optimum import optimum
+from depthlr.law.curve import optimum
 from depthlr.study.description import difference, study_from_dict
 from experiments.tables import read_table, read_text
 from experiments.transferbench.sweeping import CELLS

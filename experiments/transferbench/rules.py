@@ -14,9 +14,8 @@ from statistics import fmean, median
 
 from depthlr.energy.persistent import DrawnRate, rate_over_draws
 from depthlr.errors import DepthlrError
-from depthlr.law.pathsum import log_pathsum
-from depthlr.law.rules import rule_named
-from depthlr.transfer.measured_change import measured_change
+from depthlr.law.rules import log_pathsum, rule_named
+from depthlr.transfer.measured import Measured as MeasuredRule
 from depthlr.transfer.suggest import measured_rates
 from experiments.transferbench.measured import Measured, log10
 from experiments.transferbench.step import Change, Step
@@ -53,7 +52,7 @@ def factor(rule: Rule, source: Measured, target: Measured) -> float | None:
         if found is None or wanted is None:
             return None
         one_width = source.width == target.width  # every task's models have one width each, so no sets to compare
-        return measured_change(found, wanted, source.depth, target.depth, one_width=one_width).decades
+        return MeasuredRule.change(found, wanted, source.depth, target.depth, one_width=one_width).decades
     here, there = rule.level(source), rule.level(target)
     return None if here is None or there is None else there - here
 

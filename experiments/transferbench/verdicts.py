@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
-from depthlr.law.power import transfer
+from depthlr.law.rules import transfer
 from depthlr.trace.depth import Depth
 from depthlr.trace.units import Unit
-from depthlr.transfer.check import judged
-from depthlr.transfer.findings import Verdict
-from depthlr.transfer.size_check import Measured as MeasuredSize
+from depthlr.transfer.check import SizeMeasurement as MeasuredSize
+from depthlr.transfer.check import Verdict, judged
 from experiments.transferbench.measured import Measured
 from experiments.transferbench.scores import Known
 

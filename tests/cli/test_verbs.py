@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from depthlr.cli import main
+from depthlr.formatting import rate_text
 from depthlr.law import fit_power_law
-from depthlr.law.evidence import EVIDENCE
-from depthlr.law.numbers import rate_text
+from depthlr.law.carried_rate import EVIDENCE
 from depthlr.study import Record, Results, Study
 from depthlr.training.cell import Cell
 
@@ -272,7 +272,7 @@ def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkey
     [
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "lw"], "no rule 'lw'"),
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "sdg"], "no optimizer 'sdg'"),
-        (["transfer", "--rate", "-1", "--from", "4", "--to", "8"], "The rate must be"),
+        (["transfer", "--rate", "-1", "--from", "4", "--to", "8"], "The rate is -1.0: give a finite number above 0"),
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "measured"], "is a depth: name models"),
         (["transfer", "--rate", "0.1", "--from", "nothing", "--to", "8"], "no model 'nothing'"),
         (
@@ -356,8 +356,8 @@ def test_fit_reads_a_table_however_it_was_saved_from_a_file_and_from_stdin(run, 
         ),
         ("depth;rate\n4;0,1\n", "The rate in line 2 of optima.csv must be a number such as 0.1 or 1e-3, not '0,1'"),
         ("depth,rate\n4,0.1\n8\n", "The rate in line 3 of optima.csv must be a number"),
-        ("depth,rate\n4,0.1\n8,0\n", "The rate in line 3 of optima.csv must be a finite number above 0"),
-        ("depth,rate\n-4,0.1\n8,0.1\n", "The depth in line 2 of optima.csv must be a finite number above 0"),
+        ("depth,rate\n4,0.1\n8,0\n", "The rate in line 3 of optima.csv is 0.0: give a finite number above 0"),
+        ("depth,rate\n-4,0.1\n8,0.1\n", "The depth in line 2 of optima.csv is -4.0: give a finite number above 0"),
         ("depth,rate\n4,0.1\n", "two distinct depths"),
         ("depth,rate\n4,1.5,\n8,0,5\n", "Line 3 of optima.csv has 3 cells below 2 columns: write one cell a column"),
         ('depth,rate\n4,"' + "0" * 200_000, "optima.csv is no table"),

@@ -525,7 +525,7 @@ def test_bad_input_gets_one_sentence_and_the_model_stays(build, batches, loss_fn
 
 @pytest.mark.parametrize("seed", [None, 0.5, -1, "0"])
 def test_a_seed_is_a_whole_number(seed) -> None:
-    message = f"The seed must be a whole number of at least 0, not {seed!r}"
+    message = f"The seed is {seed!r}: give a whole number of at least 0"
     for measure in (persistent_energy, update_energy):
         with pytest.raises(DepthlrError, match=message):
             measure(made(), B, F.cross_entropy, seed=seed)
@@ -592,7 +592,7 @@ def test_over_seeds_too_few_batches_are_shared() -> None:
     [
         ((), B, "sgd", "seeds is empty"),
         (3, B, "sgd", r"seeds is 3: name them, such as range\(3\)"),
-        ((0, None), B, "sgd", "A seed must be a whole number"),
+        ((0, None), B, "sgd", "A seed is None: give a whole number"),
         ((0,), B, torch.optim.SGD(nn.Linear(2, 2).parameters()), "bound to one model"),
         ((0,), B[:2], "sgd", "three or more"),
         ((0,), [], "sgd", "batches is empty"),

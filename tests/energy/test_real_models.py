@@ -137,7 +137,7 @@ def test_what_is_no_seed_is_a_sentence(seed) -> None:
         lambda: init_(stack(8, 16, 4), B[0], seed=seed),
         lambda: energies(stack(8, 16, 4), seed=seed),
     ):
-        with pytest.raises(DepthlrError, match=r"^The seed must be a whole number of at (least|most) [^\n]+$"):
+        with pytest.raises(DepthlrError, match=r"^The seed is [^\n]+: give a whole number of at (least|most) [^\n]+$"):
             call()
 
 

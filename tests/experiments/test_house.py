@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
 
-from experiments.house import BLOCK, House, dense, measure, repeated_lines, sentence_lengths, table
+import depthlr
+from depthlr.cli.app import VERBS
+from experiments.house import BLOCK, ROOT, House, dense, measure, repeated_lines, sentence_lengths, table
 
 BLOCK_TEXT = "".join(f"value_{number} = {number}\n" for number in range(BLOCK))
 FILES = {
@@ -56,6 +59,25 @@ def test_reachable_modules_are_followed_through_packages_and_into_functions(root
     assert house.reachable("depthlr.law.power") == {"depthlr.law.power", "depthlr.law.rules"}
     assert house.verbs() == {"depth": "depthlr.cli.depth"}
     assert house.reachable("depthlr.cli.depth") == {"depthlr.cli.depth", "depthlr.cli.plain"}
+
+
+def test_functions_that_are_imported_lazily_are_followed_too(root: Path) -> None:
+    package = root / "src" / "depthlr"
+    (package / "__init__.py").write_text(
+        "if TYPE_CHECKING:\n    from depthlr.law import power\n    from depthlr.law import rules\nelse:\n    pass\n"
+    )
+    (package / "cli" / "app.py").write_text('VERBS = {"depth": "Count it."}\n')
+    house = House(root)
+    assert house.public_functions() == {"power": "depthlr.law.power"}
+    assert house.verbs() == {"depth": "depthlr.cli.depth"}
+
+
+def test_this_checkout_has_a_row_for_every_public_function_and_verb() -> None:
+    house = House(ROOT)
+    public = {name for name in depthlr.__all__ if inspect.isfunction(getattr(depthlr, name))}
+    assert set(house.public_functions()) == public
+    assert set(house.verbs()) == set(VERBS)
+    assert set(house.verbs().values()) <= set(house.modules)
 
 
 def test_the_rows_of_the_table(root: Path) -> None:

@@ -18,8 +18,8 @@ from tests.present.made_results import energies_falling, energy_of, made_landsca
 
 from depthlr.energy import PersistentEnergy
 from depthlr.errors import DepthlrError
+from depthlr.formatting import number_text
 from depthlr.law import fit_power_law
-from depthlr.law.numbers import number_text
 from depthlr.present import (
     check_of,
     depth_check,

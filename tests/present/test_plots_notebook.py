@@ -10,7 +10,7 @@ import torch
 from tests.present.made_results import made_landscape
 
 from depthlr.energy import update_energy
-from depthlr.law.html import html_table
+from depthlr.formatting import html_table
 from depthlr.trace import effective_depth
 
 EVIL = "<script>alert(1)</script>&\"'"

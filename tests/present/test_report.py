@@ -21,8 +21,8 @@ import typer
 from depthlr.cli.report import report as verb
 from depthlr.data.digits import load_digits
 from depthlr.errors import DepthlrError
-from depthlr.law.numbers import rate_text, signed
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.formatting import rate_text, signed
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.present.findings import findings
 from depthlr.present.page import FEWEST, plot_data, policy, script_json, thin
 from depthlr.present.report import report

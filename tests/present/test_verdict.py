@@ -9,7 +9,7 @@ import pytest
 from tests.present.made_results import made_landscape
 
 from depthlr.law import fit_power_law
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.present import Judgement, judged, verdict
 from depthlr.present.findings import findings
 from depthlr.study.follow import Snapshot

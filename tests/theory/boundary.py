@@ -4,8 +4,8 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
+from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import whole
 
 Offset = tuple[int, ...]
 
@@ -16,7 +16,7 @@ def kernel_offsets(kernel: int | Sequence[int]) -> list[Offset]:
     'Same' pads k - 1 in all and (k - 1) // 2 of it on the left, so an even kernel reaches one further to the right.
     """
     sizes = kernel if isinstance(kernel, Sequence) else [kernel]
-    spans = [whole(size, "A kernel size", least=1) for size in sizes]
+    spans = [check.count("A kernel size", size, least=1) for size in sizes]
     if not spans:
         raise DepthlrError("A kernel needs at least one size: pass 3 or (3, 3).")
     lefts = [(size - 1) // 2 for size in spans]
@@ -28,7 +28,7 @@ def boundary_fraction(shape: Sequence[int], offsets: Iterable[Sequence[int]]) ->
 
     A rectangle's site is inside for every offset exactly if it is so on each axis for the least and the greatest one.
     """
-    sizes = [whole(size, "A size of the shape", least=1) for size in shape]
+    sizes = [check.count("A size of the shape", size, least=1) for size in shape]
     windows = [tuple(offset) for offset in offsets]
     if not sizes or not windows:
         raise DepthlrError("The boundary needs a shape and at least one offset: kernel_offsets((3, 3)) makes them.")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from depthlr.law.aggregate import arithmetic, geometric, harmonic
+from depthlr.law.curve import arithmetic, geometric, harmonic
 
 energies = st.lists(st.floats(0.01, 100), min_size=2, max_size=12)
 

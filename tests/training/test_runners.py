@@ -427,8 +427,8 @@ def test_a_system_that_does_not_say_which_cores_are_ours_trains_on_all(monkeypat
 
 @pytest.mark.parametrize("optimizer", [name for name in OPTIMIZERS if name != "muon" or hasattr(torch.optim, "Muon")])
 def test_the_largest_rate_and_weight_decay_train_without_an_error(optimizer: str) -> None:
-    task = tiny_task(2, optimizer=optimizer, weight_decay=math.nextafter(check.MOST, 0), steps=3)
-    ((_, outcome),) = SerialRunner(task).train([Cell(2, 0, check.MOST)])
+    task = tiny_task(2, optimizer=optimizer, weight_decay=math.nextafter(check.MOST_RATE, 0), steps=3)
+    ((_, outcome),) = SerialRunner(task).train([Cell(2, 0, check.MOST_RATE)])
     assert len(outcome.losses)
 
 

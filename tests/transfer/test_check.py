@@ -18,8 +18,7 @@ from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT
-from depthlr.transfer.findings import Verdict, errors
-from depthlr.transfer.size_check import Measured, against
+from depthlr.transfer.check import SizeMeasurement, Verdict, against, errors
 
 ALL = digits_batches(64, 17, 0)
 FEW = ALL[:5]
@@ -98,9 +97,9 @@ def test_models_that_are_alike_under_every_seed_say_nothing_of_scatter() -> None
     assert "let the builder draw anew" in str(found)
 
 
-def measured(plain, *energies: tuple[float, float]) -> Measured:
+def measured(plain, *energies: tuple[float, float]) -> SizeMeasurement:
     found = tuple(PersistentEnergy(energy, total, 1.0, 1.0, 4) for energy, total in energies)
-    return Measured(plain.sizes[0].size, plain.sizes[0].depth, plain.sizes[0].energies, found)
+    return SizeMeasurement(plain.sizes[0].size, plain.sizes[0].depth, plain.sizes[0].energies, found)
 
 
 def test_the_geometric_mean_decides_the_rate_and_the_seeds_its_scatter(plain) -> None:
@@ -325,8 +324,8 @@ def test_a_loader_is_read_once() -> None:
         ({"sizes": None}, "sizes is None: name two sizes or more"),
         ({"sizes": [8, 4]}, "from small to large"),
         ({"sizes": [4, 4]}, "each once"),
-        ({"sizes": [0, 4]}, "A size must be"),
-        ({"sizes": [2.5, 4]}, "A size must be"),
+        ({"sizes": [0, 4]}, "A size is 0: give a whole number"),
+        ({"sizes": [2.5, 4]}, "A size is 2.5: give a whole number"),
         ({"batches": []}, "batches is empty"),
         ({"batches": (X, Y)}, "batches holds 1, .* three or more"),
         ({"batches": FEW[:2]}, "batches holds 2, .* three or more"),

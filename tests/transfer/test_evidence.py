@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import depthlr
 from depthlr.data.batches import random_batches
-from depthlr.law.evidence import EVIDENCE
+from depthlr.law.carried_rate import EVIDENCE
 from depthlr.models.mlp import MLP
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
 from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws, update_energy_over_seeds
-from depthlr.energy.batches import LEARNT_FROM, shares
+from depthlr.energy.batches import LEARNT_FROM, batches_by_seed
 from depthlr.models.mlp import MLP
-from depthlr.transfer.measured_change import measured_change
+from depthlr.transfer.measured import Measured
 
 
 def mlp(layers: int = 2) -> nn.Module:
@@ -152,7 +152,7 @@ def places(found: Iterator[list[Batch]]) -> list[list[int]]:
     ],
 )
 def test_every_seed_has_its_own_where_there_are_enough(kind, count: int, expected: list[list[int]]) -> None:
-    found = shares(kind(count), 3, 4, seed=0)
+    found = batches_by_seed(kind(count), 3, 4, seed=0)
     assert int(found.first[0][0, 1]) == 0
     assert places(found.each) == expected
 
@@ -160,10 +160,10 @@ def test_every_seed_has_its_own_where_there_are_enough(kind, count: int, expecte
 def test_without_a_limit_all_of_a_list_are_used() -> None:
     enough, few = 2 * EACH + 3, 2 * EACH - 1
     own = [list(range(EACH + 1)), list(range(EACH + 1, 2 * EACH + 2))]
-    assert places(shares(list(Stream(enough)), 2, None, seed=0).each) == own
-    assert places(shares(list(Stream(few)), 2, None, seed=0).each) == [list(range(few))] * 2
-    assert places(shares(Sized(few), 2, None, seed=0).each) == [list(range(EACH))] * 2
-    assert places(shares(list(Stream(few)), 1, None, seed=0).each) == [list(range(few))]
+    assert places(batches_by_seed(list(Stream(enough)), 2, None, seed=0).each) == own
+    assert places(batches_by_seed(list(Stream(few)), 2, None, seed=0).each) == [list(range(few))] * 2
+    assert places(batches_by_seed(Sized(few), 2, None, seed=0).each) == [list(range(EACH))] * 2
+    assert places(batches_by_seed(list(Stream(few)), 1, None, seed=0).each) == [list(range(few))]
 
 
 LIMITED: dict[str, Callable[..., Any]] = {
@@ -238,7 +238,7 @@ def test_of_a_list_every_call_measures_what_measuring_one_by_one_does(count: int
     assert [row.persistent for row in checked.sizes] == [reference(2), reference(3)]
     here, there = (rate_over_draws(reference(layers)) for layers in (2, 3))
     carried = transfer_rate(0.1, mlp, lambda: mlp(3), batches=batches, loss_fn=F.cross_entropy, seeds=2)
-    assert carried.factor == measured_change(here, there, 3, 4, one_width=True).factor
+    assert carried.factor == Measured.change(here, there, 3, 4, one_width=True).factor
     one = persistent_energy(fixed(), own[0], F.cross_entropy)  # a model beside a function has the first seed's
     carried = transfer_rate(0.1, fixed(), lambda: mlp(3), batches=batches, loss_fn=F.cross_entropy, seeds=2)
-    assert carried.factor == measured_change(rate_over_draws([one]), there, 3, 4, one_width=True).factor
+    assert carried.factor == Measured.change(rate_over_draws([one]), there, 3, 4, one_width=True).factor

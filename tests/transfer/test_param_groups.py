@@ -172,11 +172,14 @@ def test_carried_and_suggested_rates_are_rates() -> None:
         (lambda: param_groups(nn.Linear(2, 2).requires_grad_(False), 1e-3), "frozen"),
         (lambda: param_groups(nn.LazyLinear(2), 1e-3), "lazy"),
         (lambda: param_groups("model", 1e-3), "torch.nn.Module"),
-        (lambda: param_groups(Small(), -1.0), "The rate must be"),
-        (lambda: param_groups(Small(), 1e-3, weight_decay=-1), "weight decay must be"),
+        (lambda: param_groups(Small(), -1.0), "The rate is -1.0: give a finite number above 0"),
+        (
+            lambda: param_groups(Small(), 1e-3, weight_decay=-1),
+            "weight decay is -1: give a finite number",
+        ),
         (lambda: param_groups(Small(), 1e-3, muon=True), "needs other_rate="),
         (lambda: param_groups(Small(), 1e-3, other_rate=1e-4), "is for muon=True"),
-        (lambda: param_groups(Small(), 1e-3, muon=True, other_rate=0), "other rate must be"),
+        (lambda: param_groups(Small(), 1e-3, muon=True, other_rate=0), "other rate is 0: give a finite number above 0"),
     ],
 )
 def test_bad_input_gets_one_sentence(call, message: str) -> None:

@@ -12,7 +12,7 @@ import depthlr
 from depthlr.errors import DepthlrError
 from depthlr.law import RULES, fit_power_law
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.transfer.rules import AmMup, ByDepth, Fitted, Law, Measured, Recipe, rule_of, transfer_rate
+from depthlr.transfer.rules import AmMup, ByDepth, Fitted, Law, Measured, Recipe, make_rule, transfer_rate
 
 
 def net(layers: int) -> nn.Module:
@@ -99,4 +99,4 @@ def test_a_recipe_is_changed_by_replacing_entries() -> None:
 
 def test_an_unknown_rule_is_a_sentence() -> None:
     with pytest.raises(DepthlrError, match="There is no rule 'typo'"):
-        rule_of("typo")
+        make_rule("typo")

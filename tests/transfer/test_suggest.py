@@ -17,7 +17,7 @@ from depthlr.energy.batches import ALIKE, EVALUATED, draws
 from depthlr.energy.persistent import UNSURE, persistent_energy_over_seeds, promised_fall, strange_size
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
-from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT, SCHEDULE_NOTES
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]
@@ -325,8 +325,8 @@ def headless() -> nn.Module:
         (lambda: lambda: 3, {}, "gave a int"),
         (lambda: resnet, {"optimizer": torch.optim.SGD(resnet().parameters())}, "bound to one model"),
         (lambda: resnet, {"seeds": 0}, "number of seeds"),
-        (lambda: resnet, {"seed": None}, "The seed must be a whole number .*, not None"),
-        (resnet, {"seed": 1.5}, "The seed must be a whole number .*, not 1.5"),
+        (lambda: resnet, {"seed": None}, "The seed is None: give a whole number"),
+        (resnet, {"seed": 1.5}, "The seed is 1.5: give a whole number"),
         (resnet, {"loss_fn": scaled(0.0)}, "gradient is zero"),
         (headless, {}, "readout is zero"),
         (Huge, {"loss_fn": lambda out, y: out.mean()}, "persistent energy is (inf|nan), .* check the init"),
@@ -421,6 +421,6 @@ class Recurrent(nn.Module):
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.RNN, nn.GRUCell, nn.RNNCell])
 def test_recurrence_is_said(kind: type[nn.Module]) -> None:
-    assert RECURRENT in suggest_rate(Recurrent(kind), BATCHES, F.cross_entropy).notes
-    assert RECURRENT in suggest_rate(lambda: Recurrent(kind), BATCHES, F.cross_entropy, seeds=2).notes
-    assert RECURRENT not in suggest_rate(resnet(), BATCHES, F.cross_entropy).notes
+    assert RECURRENT_NOTE in suggest_rate(Recurrent(kind), BATCHES, F.cross_entropy).notes
+    assert RECURRENT_NOTE in suggest_rate(lambda: Recurrent(kind), BATCHES, F.cross_entropy, seeds=2).notes
+    assert RECURRENT_NOTE not in suggest_rate(resnet(), BATCHES, F.cross_entropy).notes

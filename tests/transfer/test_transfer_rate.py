@@ -15,16 +15,27 @@ from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, updat
 from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.batches import EVALUATED
+from depthlr.energy.persistent import SEEDS
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
-from depthlr.law.carried_rate import AS_INIT, AS_IT_IS, NOT_INIT, OTHER_INIT, UNSEEN
-from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
-from depthlr.law.missed import FARTHEST, LAW, MEASURED, ONE_DRAW
+from depthlr.law.carried_rate import (
+    ADAPTIVE,
+    AS_INIT,
+    AS_IT_IS,
+    BATCH_NORM,
+    LAW_ERROR,
+    LAW_FINDINGS,
+    MEASURED_ERROR,
+    MOST_DOUBLINGS,
+    NOT_INIT,
+    ONE_DRAW_ERROR,
+    OTHER_INIT,
+    PRE_NORM,
+    UNSEEN,
+)
 from depthlr.models.build import build
 from depthlr.models.convolution import ResNet
-from depthlr.transfer.measured_change import MeasuredChange, measured_change
-from depthlr.transfer.missed import measured_within
-from depthlr.transfer.rules import NOT_COMPARED, SEEDS
+from depthlr.transfer.measured import NOT_COMPARED, Measured, MeasuredChange
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 64, 5, seed=0)
 X, Y = BATCHES[0]
@@ -139,7 +150,7 @@ def test_functions_that_build_models_are_carried_by_the_mean_over_initialisation
         rate_over_draws(persistent_energy_over_seeds(draw(b), range(7, 10), BATCHES, F.cross_entropy, "adam"))
         for b in (2, 5)
     )
-    assert carried.factor == pytest.approx(measured_change(here, there, 4, 7, one_width=True).factor)
+    assert carried.factor == pytest.approx(Measured.change(here, there, 4, 7, one_width=True).factor)
     assert (carried.source_depth, carried.target_depth) == (4, 7)
     assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
 
@@ -353,10 +364,10 @@ def headless() -> ResNet:
     ("call", "message"),
     [
         (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "no rule 'lore'"),
-        (lambda: transfer_rate(-0.1, 4, 6), "rate must be"),
-        (lambda: transfer_rate(float("nan"), 4, 6), "rate must be"),
+        (lambda: transfer_rate(-0.1, 4, 6), "rate is .*: give a finite number above 0"),
+        (lambda: transfer_rate(float("nan"), 4, 6), "rate is .*: give a finite number above 0"),
         (lambda: transfer_rate(0.1, 0, 6), "above 0"),
-        (lambda: transfer_rate("0.1", 4, 6), "rate must be"),
+        (lambda: transfer_rate("0.1", 4, 6), "rate is .*: give a finite number above 0"),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (
             lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=lambda model: torch.optim.SGD(model)),
@@ -379,10 +390,10 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="am-mup"), "needs batches="),
         (lambda: measured(resnet(2), resnet(3), loss_fn=None), "pass loss_fn="),
         (lambda: measured(resnet(2), resnet(3), batches=(X, Y)), "batches holds 1, .* three or more"),
-        (lambda: measured(resnet(2), resnet(3), rate=0.0), "rate must be"),
+        (lambda: measured(resnet(2), resnet(3), rate=0.0), "rate is .*: give a finite number above 0"),
         (lambda: measured(draw(2), draw(3), seeds=0), "number of seeds"),
-        (lambda: measured(resnet(2), resnet(3), seed=None), "The seed must be a whole number"),
-        (lambda: measured(resnet(2), draw(3), seed=None), "The seed must be a whole number"),
+        (lambda: measured(resnet(2), resnet(3), seed=None), "The seed is None: give a whole number"),
+        (lambda: measured(resnet(2), draw(3), seed=None), "The seed is None: give a whole number"),
         (lambda: measured(draw(2), lambda: "model"), "gave a str"),
         (lambda: measured(resnet(2), resnet(3), optimizer=BOUND), "bound to one model"),
         (lambda: measured(draw(2), draw(3), optimizer=BOUND), "bound to one model"),
@@ -398,8 +409,8 @@ def test_bad_input_gets_one_sentence(call, message: str) -> None:
 def test_an_interval_grows_with_the_doublings_of_depth() -> None:
     near, far = transfer_rate(0.1, 4, 8), transfer_rate(0.1, 4, 16)
     assert near.low * near.high == pytest.approx(near.rate**2)
-    assert math.log10(near.high / near.rate) == pytest.approx(LAW.decades)
-    assert math.log10(far.high / far.rate) == pytest.approx(2 * LAW.decades)
+    assert math.log10(near.high / near.rate) == pytest.approx(LAW_ERROR.decades)
+    assert math.log10(far.high / far.rate) == pytest.approx(2 * LAW_ERROR.decades)
     back = transfer_rate(0.1, 16, 4)
     assert back.high / back.rate == pytest.approx(far.high / far.rate)
     same = transfer_rate(0.1, 7, 7)
@@ -408,8 +419,8 @@ def test_an_interval_grows_with_the_doublings_of_depth() -> None:
 
 def test_there_is_no_interval_where_nobody_has_compared() -> None:
     assert transfer_rate(0.1, 4, 8, rule="jelassi").low is None
-    assert transfer_rate(0.1, 4, 4 * 2**FARTHEST).low is not None
-    assert transfer_rate(0.1, 4, 4 * 2**FARTHEST + 1).low is None
+    assert transfer_rate(0.1, 4, 4 * 2**MOST_DOUBLINGS).low is not None
+    assert transfer_rate(0.1, 4, 4 * 2**MOST_DOUBLINGS + 1).low is None
     assert transfer_rate(0.1, resnet(2), resnet(5, width=12), X).low is None
     assert measured(resnet(2), resnet(5)).low is not None
     assert measured(resnet(2).eval(), resnet(5)).low is None
@@ -436,10 +447,10 @@ def test_a_measured_rate_has_an_interval_across_depth_and_width_that_grows_no_mo
 
 def test_a_measured_rates_interval_is_wider_from_one_draw_and_where_draws_scatter() -> None:
     usual = MeasuredChange(-0.5, 0.05, 0.2)
-    assert measured_within(usual, 4, 8) == pytest.approx(MEASURED.decades)
-    assert measured_within(usual, 4, 16) == pytest.approx(2**0.5 * MEASURED.decades)
-    assert measured_within(MeasuredChange(-0.5, None, 0.0), 4, 8) == pytest.approx(ONE_DRAW.decades)
-    assert measured_within(MeasuredChange(-0.5, 0.4, 0.5), 4, 8) == pytest.approx(1.28 * 0.5 * 0.4)
+    assert usual.error_bound(4, 8) == pytest.approx(MEASURED_ERROR.decades)
+    assert usual.error_bound(4, 16) == pytest.approx(2**0.5 * MEASURED_ERROR.decades)
+    assert MeasuredChange(-0.5, None, 0.0).error_bound(4, 8) == pytest.approx(ONE_DRAW_ERROR.decades)
+    assert MeasuredChange(-0.5, 0.4, 0.5).error_bound(4, 8) == pytest.approx(1.28 * 0.5 * 0.4)
 
 
 def test_it_prints_its_rule() -> None:

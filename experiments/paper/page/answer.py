@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 from experiments.pages import markdown_table
 from experiments.paper import RECIPES
 from experiments.paper.page.averages import averages

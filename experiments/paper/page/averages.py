@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from depthlr.law.numbers import signed
+from depthlr.formatting import signed
 from experiments.paper.ablation import ABLATION, CNN_GELU
 from experiments.paper.main import IMAGENET_VIT_PATCH_8, MAIN
 from experiments.paper.page.kept import Kept, Sweep

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from depthlr.formatting import MINUS, signed
 from depthlr.law.fit import Fit
-from depthlr.law.numbers import MINUS, signed
 from experiments.pages import markdown_table
 from experiments.paper.ablation import (
     ABLATION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from depthlr.law.numbers import signed
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.formatting import signed
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from experiments.pages import markdown_table

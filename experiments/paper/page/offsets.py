@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from depthlr.law.aggregate import geometric
+from depthlr.law.curve import geometric
 from experiments.paper.page.kept import Kept, Sweep
 from experiments.paper.recipe import Recipe
 from experiments.paper.setting import Setting

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from depthlr.law.pathsum import pathsum_transfer
-from depthlr.law.power import transfer
+from depthlr.law.rules import pathsum_transfer, transfer
 from experiments.pages import markdown_table
 from experiments.paper.main import CIFAR10_RESNET
 from experiments.paper.page.kept import Kept

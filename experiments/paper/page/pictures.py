@@ -8,7 +8,7 @@ from io import BytesIO
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from depthlr.law.power import transfer
+from depthlr.law.rules import transfer
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.present.style import (

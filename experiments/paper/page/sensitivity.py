@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.study.adaptive import APART
 from depthlr.study.results import Results
 from experiments.pages import markdown_table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from depthlr.init.gating import gating_factor
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 from experiments.pages import markdown_table
 from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.page.comparison import against

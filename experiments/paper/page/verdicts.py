@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 from experiments.pages import markdown_table
 from experiments.paper.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from experiments.paper.page.kept import Sweep

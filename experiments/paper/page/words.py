@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from depthlr.formatting import MINUS, rate_text, signed
 from depthlr.law.fit import Fit
-from depthlr.law.numbers import MINUS, rate_text, signed
 
 NOTHING = "–"
 NOT_YET = "not yet measured"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
-from depthlr.law.numbers import MINUS
+from depthlr.formatting import MINUS
 from experiments.pages import markdown_table
 from experiments.paper.page.kept import Carried, Kept, Sweep
 from experiments.paper.page.words import NOT_YET, NOTHING, decades, exact, loss, rate

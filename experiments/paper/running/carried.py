@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.data.examples import Examples
-from depthlr.energy.persistent import DrawnRate
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.study.description import DIGITS, Study
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.study.store import open_store
-from depthlr.trace.depth import Depth, effective_depth
+from depthlr.trace.depth import effective_depth
 from depthlr.training.cell import Cell
 from depthlr.training.device import chosen_device
-from depthlr.transfer.measured_change import measured_change
-from depthlr.transfer.rules import transfer_rate
+from depthlr.transfer.recipe import MeasuredModel, Recipe
+from depthlr.transfer.rules import make_rule
 from experiments.paper.columns import read_rows
 from experiments.paper.place import Place
 from experiments.paper.running.initial_energy import initial_energies, initial_measured_rate
@@ -72,35 +71,21 @@ def carried_rates(
     return found
 
 
-def _carrier(rule: str, study: Study, examples: Examples, rate: float, source: int) -> Callable[[int], float]:
-    """The rate at a target size."""
+def _carrier(name: str, study: Study, examples: Examples, rate: float, source: int) -> Callable[[int], float]:
+    """A function that returns the rate at a target size. Each size is measured once."""
+    rule, optimizer = make_rule(name), study.training.optimizer
 
     @cache
-    def depth(size: int) -> Depth:
-        return effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+    def recipe(size: int) -> Recipe:
+        if name == "am-mup":
+            return Recipe(initial_energies(study, size, examples, ENERGY_SEEDS, chosen_device()), optimizer=optimizer)
+        depth = effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+        if name != "measured":
+            return Recipe(depth, optimizer=optimizer)
+        drawn = initial_measured_rate(study, size, examples, ENERGY_SEEDS, chosen_device())
+        return Recipe(MeasuredModel(depth, drawn), optimizer=optimizer)
 
-    if rule == "measured":
-
-        @cache
-        def best(size: int) -> DrawnRate:
-            return initial_measured_rate(study, size, examples, ENERGY_SEEDS, chosen_device())
-
-        def factor(size: int) -> float:
-            here, there = depth(source), depth(size)
-            one_width = not here.other_widths(there)
-            return measured_change(best(source), best(size), here.total, there.total, one_width=one_width).factor
-
-        return lambda size: rate * factor(size)
-
-    @cache
-    def place(size: int) -> Any:
-        return (
-            initial_energies(study, size, examples, ENERGY_SEEDS, chosen_device()) if rule == "am-mup" else depth(size)
-        )
-
-    return lambda size: float(
-        transfer_rate(rate, place(source), place(size), rule=rule, optimizer=study.training.optimizer)
-    )
+    return lambda size: rule.carry(rate, recipe(source), recipe(size)).rate
 
 
 def _planned(results: Results, source: int, examples: Examples, work: Place) -> list[tuple[str, int, float]]:

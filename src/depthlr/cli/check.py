@@ -29,13 +29,11 @@ from depthlr.cli.options import (
 )
 from depthlr.cli.output import picture_form, print_json, print_note, print_table, write_picture
 from depthlr.errors import DepthlrError
-from depthlr.law.numbers import rate_text
+from depthlr.formatting import rate_text
 from depthlr.present.energy_plots import LINE, depth_check
 from depthlr.present.style import set_title
 from depthlr.study.description import Models
-from depthlr.transfer.check import TransferCheck, check_transfer
-from depthlr.transfer.findings import Verdict
-from depthlr.transfer.size_check import TABLE, SizeCheck
+from depthlr.transfer.check import TABLE, SizeCheck, TransferCheck, Verdict, check_transfer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,19 +19,17 @@ from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import load
-from depthlr.energy.persistent import SEEDS, UNSURE, DrawnRate, persistent_energy_over_seeds, rate_over_draws
+from depthlr.energy.persistent import SEEDS, UNSURE
 from depthlr.errors import DepthlrError
+from depthlr.formatting import rate_text
 from depthlr.law.fit import fit_power_law
-from depthlr.law.numbers import rate_text
-from depthlr.law.power import transfer
-from depthlr.models.build import build
 from depthlr.study.description import MOST_SEEDS, Models, Search, Study
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
 from depthlr.study.task import depths_of
-from depthlr.trace.depth import effective_depth
 from depthlr.training.training import Training
-from depthlr.transfer.measured_change import measured_change
+from depthlr.transfer.recipe import MeasuredModel, Recipe
+from depthlr.transfer.rules import Law, Measured
 
 FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
 POINTS = 40  # eight a decade, as far apart as the optima of three seeds lie
@@ -83,19 +81,12 @@ def _tell(results: Results, seeds: int) -> None:
         print(f"{model.spec}: fewer than two sizes have an optimum inside the range of rates, so there is no line")
         _tell_notes(results)
         return
-    measured = {size: _measured(str(model.at(size))) for size in tuned}
-    image = load(results.study.data.name).input
-    counted = {size: effective_depth(*build(model.at(size), input=image, meta=True)) for size in tuned}
+    measured = {size: _measure(str(model.at(size))) for size in tuned}
     first = next(iter(tuned))
-
-    def change(a: int, b: int) -> float:
-        one_width = not counted[a].other_widths(counted[b])
-        return measured_change(measured[a], measured[b], depths[a], depths[b], one_width=one_width).factor
-
     rules: dict[str, Callable[[int, int], float]] = {
         "copy": lambda a, b: tuned[a],
-        "law": lambda a, b: transfer(tuned[a], depths[a], depths[b]),
-        "measured": lambda a, b: tuned[a] * change(a, b),
+        "law": lambda a, b: Law().carry(tuned[a], Recipe(depths[a]), Recipe(depths[b])).rate,
+        "measured": lambda a, b: Measured().between(tuned[a], measured[a], measured[b]).rate,
     }
     rows = [
         (size, depths[size], rate_text(rate), *(rate_text(rules[rule](first, size)) for rule in ("law", "measured")))
@@ -107,11 +98,11 @@ def _tell(results: Results, seeds: int) -> None:
     print_table(columns, rows, title=f"{model.spec}: {cells} runs, of a grid of {whole}")
     print(f"tuned rates over effective depth: {results.fit('depth')}")
     print(f"tuned rates over {model.vary}: {results.fit('size')}")
-    energies = fit_power_law([depths[s] for s in tuned], [measured[s].rate for s in tuned])
+    energies = fit_power_law([depths[s] for s in tuned], [measured[s].rate.rate for s in tuned])
     print(f"rates for persistent energy 1, no training, over effective depth: {energies}")
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())
     print(f"median error of carrying a tuned rate to another depth, in decades: {errors}")
-    unsure = max(found.standard_error or 0.0 for found in measured.values())
+    unsure = max(found.rate.standard_error or 0.0 for found in measured.values())
     if unsure > UNSURE:
         print_note(
             f"note: rates are measured to {unsure:.2f} decades only, so narrow: what is carried leans on the law too"
@@ -125,10 +116,11 @@ def _tell_notes(results: Results) -> None:
     print()
 
 
-def _measured(spec: str) -> DrawnRate:
+def _measure(spec: str) -> MeasuredModel:
     given = prepare_measurement(spec, measurement_data("digits", 64), draws=SEEDS)
     with progress_bar():
-        return rate_over_draws(persistent_energy_over_seeds(given.build, range(SEEDS), given.batches, given.loss_fn))
+        (found,) = Measured(SEEDS).measure(Recipe(given.build, given.batches, given.loss_fn))
+    return found
 
 
 def _error(rule: Callable[[int, int], float], tuned: dict[int, float]) -> float:

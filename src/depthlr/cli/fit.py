@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
+from depthlr import check
 from depthlr.cli.options import Json, is_study_file
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import positive
+from depthlr.formatting import rate_text
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.law.numbers import rate_text
 
 SEPARATORS = ",;\t"
 # Columns that hold the result of a run. The word must end there: val_loss and testAcc, not glossary or accelerator.
@@ -193,4 +193,4 @@ def _positive_number(cells: list[str], index: int, what: str) -> float:
         value = float(cell)
     except ValueError as error:
         raise DepthlrError(f"{what} must be a number such as 0.1 or 1e-3, not {cell!r}.") from error
-    return positive(value, what)
+    return check.positive(what, value)

@@ -22,7 +22,7 @@ from depthlr.cli.options import (
 )
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.energy.energy import EnergyOverSeeds, update_energy_over_seeds
-from depthlr.law.numbers import rate_text
+from depthlr.formatting import rate_text
 
 
 def measure(

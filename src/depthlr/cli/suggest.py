@@ -23,7 +23,7 @@ from depthlr.cli.options import (
     check_seeds,
 )
 from depthlr.cli.output import print_json, print_note
-from depthlr.law.numbers import rate_text
+from depthlr.formatting import rate_text
 from depthlr.transfer.suggest import suggest_rate
 
 

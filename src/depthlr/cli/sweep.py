@@ -22,7 +22,7 @@ from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
-from depthlr.law.numbers import rate_text
+from depthlr.formatting import rate_text
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of

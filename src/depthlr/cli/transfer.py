@@ -24,8 +24,8 @@ from depthlr.cli.options import (
 )
 from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
+from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate, carried_over_depth
-from depthlr.law.numbers import rate_text
 from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from depthlr import check
 from depthlr.energy.step import OWN_FACTORY, is_factory
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.run import Arguments, arguments_of, check_runnable, random_states_kept
 
@@ -41,7 +41,7 @@ def batches_of(batches: Any, limit: int | None, usual: int, seed: int) -> list[A
     """
     given = as_iterable(batches)
     if limit is not None:
-        whole(limit, "limit", least=1)
+        check.count("limit", limit, least=1)
     elif isinstance(given, Sequence):
         limit = len(given)
     found = read_batches(iterate(given), usual if limit is None else limit, seed)
@@ -127,7 +127,7 @@ def checked_batches(batches: Any, limit: int | None, seed: int) -> list[Any]:
 
 
 def _check_limit(limit: int | None) -> None:
-    if limit is not None and whole(limit, "limit", least=1) < 3:
+    if limit is not None and check.count("limit", limit, least=1) < 3:
         raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
 
 
@@ -142,7 +142,7 @@ def _require_three(found: list[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Shares:
+class SeedBatches:
     """The batches of several seeds."""
 
     first: Any  # first batch of the first seed
@@ -150,7 +150,7 @@ class Shares:
     each: Iterator[list[Any]]  # one list per seed, read lazily: all together may not fit in memory
 
 
-def shares(batches: Any, seeds: int, limit: int | None, seed: int) -> Shares:
+def batches_by_seed(batches: Any, seeds: int, limit: int | None, seed: int) -> SeedBatches:
     """Give every seed its own `limit` batches if there are enough. Otherwise all seeds use the first `limit`.
 
     Noise from batches that seeds share does not average out.
@@ -163,7 +163,7 @@ def shares(batches: Any, seeds: int, limit: int | None, seed: int) -> Shares:
     """
     if seeds == 1:
         only = checked_batches(batches, limit, seed)
-        return Shares(only[0], len(only), iter([only]))
+        return SeedBatches(only[0], len(only), iter([only]))
     _check_limit(limit)
     given = as_iterable(batches)
     use_all = limit is None and isinstance(given, Sequence)
@@ -176,10 +176,10 @@ def shares(batches: Any, seeds: int, limit: int | None, seed: int) -> Shares:
     source = iterate(given)
     start = _require_three(read_batches(source, each, seed))
     if count < each * seeds:
-        return Shares(start[0], len(start), repeat(start, seeds))
+        return SeedBatches(start[0], len(start), repeat(start, seeds))
     # Keep no reference to a share, so that its memory is free before the next one is read.
     rest = (_require_full_share(read_batches(source, each, seed + place), each) for place in range(1, seeds))
-    return Shares(start[0], each, chain(iter([start]), rest))
+    return SeedBatches(start[0], each, chain(iter([start]), rest))
 
 
 def _require_full_share(found: list[Any], each: int) -> list[Any]:
@@ -195,7 +195,7 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
     if not seeds:
         raise DepthlrError("seeds is empty: name at least one.")
     for seed in seeds:
-        whole(seed, "A seed", most=MOST_SEED)
+        check.seed("A seed", seed)
     if not is_factory(optimizer):
         raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
@@ -211,22 +211,26 @@ def draws_anew(build: Build) -> bool:
 def draws(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
     """Yield `build()` for each seed. Random states are restored."""
     for seed in seeds:
-        yield _build_with_seed(build, int(seed))  # no variable: it would keep a model alive while the next one is built
+        yield build_model(build, int(seed))  # no variable: it would keep a model alive while the next one is built
 
 
-def _build_with_seed(build: Build, seed: int) -> nn.Module:
-    with random_states_kept(seed):  # the caller of the generator draws from its own states
-        return built(build)
+def build_model(build: Build, seed: int | None = None) -> nn.Module:
+    """Call `build()` under a seed. Random states are restored.
 
+    Args:
+        build: Returns a model.
+        seed: Seeds all random generators, if given.
 
-def built(build: Build) -> nn.Module:
-    """Call `build()`, or raise if it fails or returns no model."""
+    Raises:
+        DepthlrError: `build` fails or returns no model.
+    """
     if isinstance(build, nn.Module) or not callable(build):
         raise DepthlrError(
             f"a function that builds the model is wanted, not a {type(build).__name__}: write lambda: ...."
         )
     try:
-        model = build()
+        with random_states_kept(seed):  # the caller draws from its own states
+            model = build()
     except DepthlrError:
         raise
     except Exception as error:

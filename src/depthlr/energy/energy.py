@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from depthlr import check
 from depthlr.energy.batches import LossFn, batches_of, check_batch, check_draws, draws, split
 from depthlr.energy.gradient import (
     check_followed,
@@ -34,9 +35,8 @@ from depthlr.energy.jvp import CallObserver, Moment, jvp, mean_product, value_an
 from depthlr.energy.progress import measured_batch, measuring
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import AGGREGATORS
-from depthlr.law.domain import MOST_SEED, whole
-from depthlr.law.html import html_table
+from depthlr.formatting import html_table
+from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.record import Recorder
@@ -139,7 +139,7 @@ def update_energy(
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     check_units(units)
-    seed = whole(seed, "The seed", most=MOST_SEED)
+    seed = check.seed("The seed", seed)
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
@@ -318,7 +318,7 @@ def update_energy_over_seeds(
         options: Other options of `update_energy`.
     """
     check_draws(seeds, optimizer)
-    seed = whole(seed, "The seed", most=MOST_SEED)
+    seed = check.seed("The seed", seed)
     batches = batches_of(batches, limit, LIMIT, seed)  # once: a loader may return other batches the next time
     energies = []
     with measuring(len(seeds) * len(batches)):

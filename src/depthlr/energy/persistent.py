@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import RAdam
 
-from depthlr.energy.batches import LossFn, Shares, check_draws, checked_batches, draws, shares, split
+from depthlr import check
+from depthlr.energy.batches import LossFn, SeedBatches, batches_by_seed, check_draws, checked_batches, draws, split
 from depthlr.energy.gradient import (
     add_gradients,
     backward,
@@ -35,7 +36,6 @@ from depthlr.energy.jvp import jvp, mean_product, value_and_change
 from depthlr.energy.progress import measured_batch, measuring
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace.run import check_runnable, readouts_of, unwrap
 
 SEEDS = 8  # default number of initialisations, if a function builds the model
@@ -100,7 +100,7 @@ def persistent_energy(
     parameters = dict(model.named_parameters())
     check_measurable(model, parameters)
     _check_first_step(optimizer, model)
-    seed = whole(seed, "The seed", most=MOST_SEED)
+    seed = check.seed("The seed", seed)
     given = checked_batches(batches, limit, seed)
     with measuring(len(given)):
         return _measure(model, parameters, given, loss_fn, optimizer, seed)
@@ -188,8 +188,8 @@ def persistent_energy_over_seeds(
         limit: Batches per seed; seventeen of a loader if None.
     """
     check_draws(seeds, optimizer)
-    seed = whole(seed, "The seed", most=MOST_SEED)
-    given = shares(batches, len(seeds), limit, seed)
+    seed = check.seed("The seed", seed)
+    given = batches_by_seed(batches, len(seeds), limit, seed)
     with measuring(len(seeds) * given.size):
         (found,) = persistent_energies({"": draws(build, seeds)}, given, loss_fn, optimizer, seed=seed)
     return found
@@ -197,7 +197,7 @@ def persistent_energy_over_seeds(
 
 def persistent_energies(
     models: Mapping[str, Iterator[nn.Module]],
-    batches: Shares,
+    batches: SeedBatches,
     loss_fn: LossFn | None,
     optimizer: Any,
     *,

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.init.gating import Pointwise, gating_factor
-from depthlr.law.domain import MOST_SEED, whole
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import Distances, compute_distances
 from depthlr.trace.graph import Activation, Graph, Node
@@ -150,7 +150,7 @@ def init_(
     plan = init_plan(model, example, variance=variance, branch_scale=branch_scale)
     generator = None
     if seed is not None:
-        drawn_from = whole(seed, "The seed", most=MOST_SEED)
+        drawn_from = check.seed("The seed", seed)
         generator = torch.Generator(device=next(model.parameters()).device).manual_seed(drawn_from)
     apply_plan(model, plan, generator)
     return model

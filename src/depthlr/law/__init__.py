@@ -1,14 +1,32 @@
-"""Arithmetic only: the power law, the peers' rules, grids, the weighted fit."""
+"""Arithmetic only, without torch: the rules of depth, loss curves, the weighted fit, and carried rates."""
 
-from depthlr.law.aggregate import AGGREGATORS, Aggregator, arithmetic, geometric, harmonic
-from depthlr.law.carried_rate import CarriedRate, carried_over_depth
+from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD, CarriedRate, carried_over_depth, law_share
+from depthlr.law.curve import (
+    AGGREGATORS,
+    Aggregator,
+    Optimum,
+    arithmetic,
+    geometric,
+    grid_spacing,
+    harmonic,
+    log_grid,
+    optimum,
+)
 from depthlr.law.fit import Fit, Point, fit_power_law
-from depthlr.law.grid import grid_spacing, log_grid
-from depthlr.law.leaning import EXPONENT_SPREAD, LEAST_SPREAD, law_share
-from depthlr.law.optimum import Optimum, optimum
-from depthlr.law.pathsum import UnitCounts, log_pathsum, pathsum_transfer
-from depthlr.law.power import LAW_EXPONENT, transfer
-from depthlr.law.rules import FAMILIES, OPTIMIZER_FAMILIES, RULES, Family, Rule, carry, rule_named
+from depthlr.law.rules import (
+    FAMILIES,
+    LAW_EXPONENT,
+    OPTIMIZER_FAMILIES,
+    RULES,
+    Family,
+    Rule,
+    UnitCounts,
+    carry,
+    log_pathsum,
+    pathsum_transfer,
+    rule_named,
+    transfer,
+)
 
 __all__ = [
     "AGGREGATORS",

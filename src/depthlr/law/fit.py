@@ -24,10 +24,10 @@ from sys import float_info
 import numpy as np
 from numpy.typing import NDArray
 
+from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import finite, positive
-from depthlr.law.html import html_table
-from depthlr.law.power import transfer
+from depthlr.formatting import html_table, signed
+from depthlr.law.rules import transfer
 
 POOLING = 2.0  # degrees of freedom by which the pooled variance counts in each depth's
 _LONGEST = 300.0  # decades: a band that reaches further ends there, where floats do
@@ -83,7 +83,7 @@ class Fit:
 
     def predict(self, depth: float) -> float:
         """The line's rate at a depth."""
-        decades = self.intercept + self.slope * math.log10(positive(depth, "The depth"))
+        decades = self.intercept + self.slope * math.log10(check.positive("The depth", depth))
         if not float_info.min_10_exp <= decades <= float_info.max_10_exp:
             raise DepthlrError(
                 f"The line's rate at depth {depth:g} is 10^{decades:.0f}, beyond what a float holds: choose a depth "
@@ -116,6 +116,14 @@ class Fit:
         return html_table(str(self), ("depth", "rate", "sd (decades)", "seeds"), rows)
 
 
+def slope_text(fit: Fit) -> str:
+    """`slope −1.30 (95 % −1.50 to −1.10)`."""
+    if not fit.bounded:
+        return f"slope {signed(fit.slope)} (no interval)"
+    low, high = fit.interval
+    return f"slope {signed(fit.slope)} ({fit.level * 100:g} % {signed(low)} to {signed(high)})"
+
+
 def fit_power_law(
     depths: Sequence[float],
     rates: Sequence[float],
@@ -124,13 +132,24 @@ def fit_power_law(
     level: float = 0.95,
     pooling: float = POOLING,
 ) -> Fit:
-    """Fit log10(rate) = intercept + slope * log10(depth) to optima, one entry an observation, several a depth allowed.
+    """Fit log10(rate) = intercept + slope * log10(depth) to optima.
 
-    `spacing` is the grid's step in decades, `level` the interval's confidence, `pooling` as said in the file's head.
+    Args:
+        depths: The depth of each observation. Several observations may have the same depth.
+        rates: The optimal rate of each observation.
+        spacing: The grid's step in decades, if the rates come from a grid.
+        level: The confidence of the interval.
+        pooling: Degrees of freedom by which the pooled variance counts. 0 gives the paper's weights.
+
+    Returns:
+        The line, its interval and the points.
+
+    Raises:
+        DepthlrError: There are fewer than two depths, or a value is out of range.
     """
-    floor = 0.0 if spacing is None else positive(spacing, "The spacing") ** 2 / 12
-    borrowed = finite(pooling, "The pooling", least=0)
-    if not 0 < positive(level, "The level") < 1:
+    floor = 0.0 if spacing is None else check.positive("The spacing", spacing) ** 2 / 12
+    borrowed = check.finite("The pooling", pooling, least=0)
+    if not 0 < check.positive("The level", level) < 1:
         raise DepthlrError(f"The level must lie between 0 and 1, not {level!r}: 0.95 is usual.")
     points = _points(depths, rates)
     seeds_freedom = sum(point.observations - 1 for point in points)
@@ -169,8 +188,8 @@ def _points(depths: Sequence[float], rates: Sequence[float]) -> tuple[Point, ...
         raise DepthlrError(f"Each rate needs its depth, but there are {len(depths)} depths and {len(rates)} rates.")
     logs: dict[float, list[float]] = {}
     for place, (depth, rate) in enumerate(zip(depths, rates, strict=True)):
-        key = positive(depth, f"Depth {place} of the fit")
-        logs.setdefault(key, []).append(math.log10(positive(rate, f"Rate {place} of the fit")))
+        key = check.positive(f"Depth {place} of the fit", depth)
+        logs.setdefault(key, []).append(math.log10(check.positive(f"Rate {place} of the fit", rate)))
     if len({math.log10(depth) for depth in logs}) < 2:
         raise DepthlrError("A slope needs optima at two distinct depths or more: sweep another depth.")
     return tuple(_point(depth, np.array(logs[depth])) for depth in sorted(logs))

@@ -1,15 +1,17 @@
-"""Named rules for carrying a rate across depth, each with what it assumes said in words."""
+"""Rules that carry a rate across depth: the power law, the peers' rules with what they assume, and PathSum."""
 
-import difflib
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from depthlr.errors import DepthlrError
-from depthlr.law.power import LAW_EXPONENT, transfer
+from depthlr import check
+from depthlr.errors import DepthlrError, did_you_mean
 
 Family = Literal["sgd", "adam"]
 
-# What decides the exponent is how the step answers a larger gradient, so any optimizer belongs to one of these two.
+LAW_EXPONENT = -1.5  # Prop. 1 (CNN) and its residual and Transformer twins: eta* = kappa L^(-3/2)
+
+# The exponent depends on whether the step grows with the gradient, so any optimizer belongs to one of two families.
 FAMILIES: dict[Family, str] = {
     "sgd": "the step is proportional to the gradient (SGD, momentum, Nesterov)",
     "adam": (
@@ -127,17 +129,40 @@ RULES: dict[str, Rule] = {
 }
 
 
+def transfer(rate: float, source_depth: float, target_depth: float, exponent: float = LAW_EXPONENT) -> float:
+    """The rate at the target depth, from the rate tuned at the source depth: rate * (target / source) ** exponent."""
+    tuned = check.positive("The rate", rate)
+    source = check.positive("The source depth", source_depth)
+    target = check.positive("The target depth", target_depth)
+    power = check.finite("The exponent", exponent)
+    try:
+        moved = tuned * (target / source) ** power
+    except (OverflowError, ZeroDivisionError):
+        moved = math.inf
+    return finite_rate(moved, f"depth {source:g}", f"depth {target:g}")
+
+
 def rule_named(name: str) -> Rule:
-    """The rule of that name; the error lists the names there are, and the nearest one."""
+    """The rule of that name. The error for an unknown name lists all names and the nearest one."""
     if name in RULES:
         return RULES[name]
-    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), RULES, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    hint = did_you_mean(str(name).lower().replace("_", "-"), RULES)
     raise DepthlrError(f"There is no rule {name!r}{hint}: choose one of {', '.join(RULES)}.")
 
 
 def carry(rule: Rule | str, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> float:
-    """The rate at the target depth by a rule; an error where the rule prescribes no power of the depth."""
+    """The rate at the target depth by a rule of depth.
+
+    Args:
+        rule: The rule or its name.
+        rate: The rate tuned at the source depth.
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+        family: The optimizer family.
+
+    Raises:
+        DepthlrError: The rule prescribes no power of the depth for this family.
+    """
     chosen = rule if isinstance(rule, Rule) else rule_named(rule)
     exponent = chosen.exponent(family)
     if chosen.counts_paths:
@@ -152,3 +177,52 @@ def carry(rule: Rule | str, rate: float, source_depth: float, target_depth: floa
             f"choose one of {', '.join(able)}."
         )
     return transfer(rate, source_depth, target_depth, exponent)
+
+
+# PathSum (Chen 2024): rate = c * (sum over input-output paths p of L_p^3)^(-1/2), where L_p counts the units on
+# path p. A stack of K residual blocks has 2^K paths, so only logarithms are computed and no path is enumerated.
+
+
+class UnitCounts(NamedTuple):
+    """How many plain units (on every path) and residual units (each on half of the paths) a stack has."""
+
+    plain: int
+    residual: int
+
+
+def log_pathsum(*, plain: int, residual: int) -> float:
+    """log of sum_k C(K, k) (k + m)^3 for a stack of m plain and K residual units, each residual branch one unit."""
+    m = check.count("The number of plain units", plain, least=0)
+    k = check.count("The number of residual units", residual, least=0)
+    if m + k == 0:
+        raise DepthlrError("PathSum needs at least one weighted unit: give a plain or a residual count above 0.")
+    # 2^K E[(X + m)^3] with X ~ Binomial(K, 1/2): E X = K/2, E X^2 = K(K+1)/4, E X^3 = K^2(K+3)/8; exact in integers.
+    eightfold = k * k * (k + 3) + 6 * m * k * (k + 1) + 12 * m * m * k + 8 * m**3
+    return k * math.log(2.0) + math.log(eightfold / 8)
+
+
+def pathsum_transfer(
+    rate: float, *, source: UnitCounts | tuple[int, int], target: UnitCounts | tuple[int, int]
+) -> float:
+    """The rate for the target's (plain, residual) counts from the rate tuned at the source's.
+
+    On residual stacks without branch scaling the rate falls exponentially (2^K paths), not as a power of the depth.
+    """
+    tuned = check.positive("The rate", rate)
+    here, there = UnitCounts(*source), UnitCounts(*target)
+    change = log_pathsum(**there._asdict()) - log_pathsum(**here._asdict())
+    try:
+        moved = tuned * math.exp(-change / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
+    except OverflowError:
+        moved = math.inf
+    return finite_rate(moved, here, there)
+
+
+def finite_rate(rate: float, source: object, target: object) -> float:
+    """Return a carried rate, or raise an error if it is outside the range of floats."""
+    if not (math.isfinite(rate) and rate > 0):
+        raise DepthlrError(
+            f"The rate carried from {source} to {target} is {rate:g}, outside what a float can hold: "
+            "choose a source nearer to the target."
+        )
+    return rate

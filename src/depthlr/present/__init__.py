@@ -1,6 +1,7 @@
 """Layer 4: results to look at. Plots take results and return matplotlib axes; matplotlib loads with the first one."""
 
-from depthlr.law.numbers import rate_text, slope_text
+from depthlr.formatting import rate_text
+from depthlr.law.fit import slope_text
 from depthlr.present.energy_plots import DepthCheck, check_of, depth_check, energy_profile
 from depthlr.present.findings import Judgement, judged, seed_interval, verdict
 from depthlr.present.landscape import loss_landscape

@@ -12,8 +12,8 @@ import numpy as np
 
 from depthlr.energy.energy import Energy
 from depthlr.errors import DepthlrError
-from depthlr.law.fit import Fit, fit_power_law
-from depthlr.law.numbers import number_text, slope_text
+from depthlr.formatting import number_text
+from depthlr.law.fit import Fit, fit_power_law, slope_text
 from depthlr.present.findings import seed_interval, verdict
 from depthlr.present.style import (
     LAW_LABEL,
@@ -30,7 +30,7 @@ from depthlr.present.style import (
     plain,
     set_title,
 )
-from depthlr.transfer.rules import Energies
+from depthlr.transfer.recipe import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from enum import StrEnum
 from functools import partial
 
 from depthlr.errors import DepthlrError
+from depthlr.formatting import signed
 from depthlr.law.fit import Fit, Point
-from depthlr.law.numbers import signed
-from depthlr.law.power import LAW_EXPONENT, transfer
+from depthlr.law.rules import LAW_EXPONENT, transfer
 from depthlr.study.curves import Curve
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Over, Results

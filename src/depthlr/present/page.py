@@ -18,8 +18,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from depthlr.law.numbers import rate_text, signed
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.formatting import rate_text, signed
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.present.findings import Findings, RateRow
 from depthlr.present.text import (
     commands,

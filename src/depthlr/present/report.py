@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from depthlr.formatting import signed
 from depthlr.law.fit import Fit
-from depthlr.law.numbers import signed
 from depthlr.present.findings import Findings, RateRow, findings
 from depthlr.present.page import page
 from depthlr.present.text import (

@@ -11,9 +11,8 @@ import numpy as np
 
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
-from depthlr.law.fit import Fit, Point
-from depthlr.law.numbers import slope_text
-from depthlr.law.power import transfer
+from depthlr.law.fit import Fit, Point, slope_text
+from depthlr.law.rules import transfer
 from depthlr.present.findings import seed_interval
 from depthlr.present.style import (
     LAW_LABEL,
@@ -31,7 +30,7 @@ from depthlr.present.style import (
 from depthlr.present.text import study_title
 from depthlr.present.transfer_error import optima_by_depth, predictions, tuned_by_depth
 from depthlr.study.results import Over, Results
-from depthlr.transfer.rules import Energies
+from depthlr.transfer.recipe import Energies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from depthlr.errors import DepthlrError
-from depthlr.law.numbers import number_text
+from depthlr.formatting import number_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

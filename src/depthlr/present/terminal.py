@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, quantiles
 
 from depthlr.errors import DepthlrError
-from depthlr.law.numbers import number_text
+from depthlr.formatting import number_text
 from depthlr.present.landscape import by_size, labels_of
 from depthlr.present.text import tuned_text
 from depthlr.study.curves import Curve

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from depthlr.formatting import rate_text, signed
 from depthlr.law.fit import Fit
-from depthlr.law.numbers import rate_text, signed
 from depthlr.present.findings import Findings, RateRow
 from depthlr.study.description import to_toml
 from depthlr.study.results import Results

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
+from depthlr.law.curve import geometric
 from depthlr.law.rules import carry
 from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, ink, plain
 from depthlr.study.results import Over, Results
-from depthlr.transfer.rules import Energies, family_of
+from depthlr.transfer.recipe import Energies, family_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

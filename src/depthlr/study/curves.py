@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from depthlr.law.optimum import Optimum
+from depthlr.law.curve import Optimum
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.study.description import Study

@@ -15,8 +15,7 @@ from typing import Any
 from depthlr import check
 from depthlr.data.sources import parse_name, source_of
 from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.law.domain import MOST_SEED
-from depthlr.law.grid import log_grid
+from depthlr.law.curve import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.training.training import Training
@@ -108,8 +107,8 @@ class Search:
             raise DepthlrError(f"search.low is {low:g} and search.high {high:g}: the low rate must be below the high.")
         check.count("search.points", self.points, least=3, most=MOST_POINTS)
         _set(self, low=low, high=high, seeds=check.counts("search.seeds", self.seeds, least=0))
-        if max(self.seeds) > MOST_SEED:
-            raise DepthlrError(f"search.seeds has {max(self.seeds)}: a seed is at most {MOST_SEED}.")
+        if max(self.seeds) > check.MOST_SEED:
+            raise DepthlrError(f"search.seeds has {max(self.seeds)}: a seed is at most {check.MOST_SEED}.")
         if len(set(self.rates)) < self.points:
             raise DepthlrError(
                 f"search has {self.points} points between {low:g} and {high:g}, so close that some are equal: widen "

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from depthlr.errors import DepthlrError
-from depthlr.law.aggregate import geometric
+from depthlr.formatting import html_table
+from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
-from depthlr.law.html import html_table
-from depthlr.law.optimum import Optimum, optimum
 from depthlr.study.curves import Curve, doubts, guessing
 from depthlr.study.description import Study
 from depthlr.study.facts import Environment

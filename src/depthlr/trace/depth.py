@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.law.evidence import BATCH_NORM, PRE_NORM
-from depthlr.law.html import html_table
+from depthlr.formatting import html_table
+from depthlr.law.carried_rate import BATCH_NORM, PRE_NORM
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import Distances, compute_distances
 from depthlr.trace.graph import ROOT, Graph

@@ -2,11 +2,9 @@
 
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer import rules
-from depthlr.transfer.check import TransferCheck, check_transfer
-from depthlr.transfer.findings import Verdict
-from depthlr.transfer.param_groups import param_groups
+from depthlr.transfer.check import SizeCheck, TransferCheck, Verdict, check_transfer
+from depthlr.transfer.groups import param_groups
 from depthlr.transfer.rules import Recipe, transfer_rate
-from depthlr.transfer.size_check import SizeCheck
 from depthlr.transfer.suggest import SuggestedRate, suggest_rate
 
 __all__ = [

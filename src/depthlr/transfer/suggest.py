@@ -10,17 +10,19 @@ from typing import Any
 
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.overrides import TorchFunctionMode
 
+from depthlr import check
 from depthlr.energy.batches import (
     ALIKE,
     EVALUATED,
     Build,
     LossFn,
+    batches_by_seed,
     check_draws,
     checked_batches,
     draws,
     draws_anew,
-    shares,
 )
 from depthlr.energy.persistent import (
     SEEDS,
@@ -34,12 +36,10 @@ from depthlr.energy.persistent import (
 from depthlr.energy.progress import measuring
 from depthlr.energy.step import LARGEST_GROUP, has_stepped, moves, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import MOST_SEED, whole
-from depthlr.law.evidence import EVIDENCE
-from depthlr.law.html import html_table
-from depthlr.law.missed import COVERAGE, NORMAL_QUANTILE
+from depthlr.formatting import html_table
+from depthlr.law.carried_rate import COVERAGE, EVIDENCE, NORMAL_QUANTILE
+from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
 from depthlr.trace.run import check_runnable, unwrap
-from depthlr.transfer.recurrence import RecurrenceWatch
 
 FLOAT_DECADES = 300  # a float holds 308
 
@@ -79,7 +79,7 @@ SCHEDULE_NOTES = {
     "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 classification "
     "tasks, initialised by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
-RECURRENT = "recurrent models were not among the tasks that the interval was calibrated on."
+RECURRENT_NOTE = "recurrent models were not among the tasks that the interval was calibrated on."
 SCATTERED = (
     "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
 )
@@ -134,13 +134,13 @@ def suggest_rate(
     if schedule not in SCHEDULE_NOTES:
         known = " or ".join(SCHEDULE_NOTES)
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
-    seed = whole(seed, "The seed", most=MOST_SEED)
+    seed = check.seed("The seed", seed)
     if isinstance(model, nn.Module):
         return _suggested([_measured(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
-    count = whole(seeds, "The number of seeds", least=1)
+    count = check.count("The number of seeds", seeds, least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
-    given = shares(batches, count, limit, seed)
+    given = batches_by_seed(batches, count, limit, seed)
     found: list[_Measured] = []
     with measuring(count * given.size):
         for place, one in enumerate(draws(model, names), 1):
@@ -178,6 +178,20 @@ def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, opti
     return _Measured(energy, fall, optimizers, model.training, watch.seen)
 
 
+class RecurrenceWatch(TorchFunctionMode):
+    """Sets `seen` when a recurrent layer or cell runs inside the context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.seen |= getattr(func, "__name__", "") in RECURRENT | RECURRENT_CELLS
+        return func(*args, **(kwargs or {}))
+
+
 def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -> SuggestedRate:
     optimizers = found[0].optimizers
     gains = _momentum_gains(optimizers)
@@ -195,7 +209,7 @@ def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
     notes = [SCHEDULE_NOTES[schedule], *([] if found[0].training else [EVALUATED]), *([ALIKE] if alike else [])]
-    notes += [RECURRENT] if any(one.recurrent for one in found) else []
+    notes += [RECURRENT_NOTE] if any(one.recurrent for one in found) else []
     notes += _notes([one.energy for one in found], basis, optimizers, gains)
     if scatter > UNSURE:
         notes.append(SCATTERED.format(scatter))

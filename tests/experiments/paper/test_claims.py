@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
+from depthlr.formatting import signed
+from depthlr.law.carried_rate import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.law.numbers import signed
 from experiments.paper.main import MAIN
 from experiments.paper.page.averages import averages
 from experiments.paper.page.changes import CHANGES, changes, difference, told

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from depthlr.law.power import transfer
+from depthlr.law.rules import transfer
 from experiments.paper import RECIPES
 from experiments.paper.audio import PRINTED_RATES
 from experiments.paper.recipe import AnySetting

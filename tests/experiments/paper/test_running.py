@@ -11,14 +11,13 @@ from dataclasses import replace
 import pytest
 
 from depthlr.errors import DepthlrError
-from depthlr.law.pathsum import pathsum_transfer
-from depthlr.law.power import transfer
+from depthlr.law.rules import pathsum_transfer, transfer
 from depthlr.study.facts import Environment
 from depthlr.study.results import read_results
 from depthlr.study.run import Silent
 from depthlr.study.store import open_store, read_store
 from depthlr.training.cell import Outcome
-from depthlr.transfer.measured_change import measured_change
+from depthlr.transfer.measured import Measured
 from experiments.paper.main import CIFAR10_CNN
 from experiments.paper.pathsum import RESNET_ENERGY
 from experiments.paper.running import plain_grid
@@ -183,7 +182,7 @@ def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
             assert float(row["rate"]) == pytest.approx(rate * there / here, rel=1e-6)
         if row["rule"] == "measured":  # one width, so that the law may be leant on where initialisations scatter
             ends = [depths[at] for at in (carrying.source, size)]
-            change = measured_change(best[carrying.source], best[size], *ends, one_width=True)
+            change = Measured.change(best[carrying.source], best[size], *ends, one_width=True)
             assert float(row["rate"]) == pytest.approx(rate * change.factor, rel=1e-6)
         if row["rule"] == "copy":
             assert float(row["rate"]) == pytest.approx(rate, rel=1e-8)

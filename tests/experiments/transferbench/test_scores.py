@@ -11,9 +11,17 @@ from tests.experiments.transferbench.made import GRID, SIZES, bowl, known, measu
 
 from depthlr.energy.persistent import DRAW_SCATTER, SEEN
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
-from depthlr.law.evidence import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
-from depthlr.law.missed import LAW, MEASURED, ONE_DRAW, doublings
-from depthlr.transfer.findings import Verdict
+from depthlr.law.carried_rate import (
+    ADAPTIVE,
+    BATCH_NORM,
+    LAW_ERROR,
+    LAW_FINDINGS,
+    MEASURED_ERROR,
+    ONE_DRAW_ERROR,
+    PRE_NORM,
+    doublings,
+)
+from depthlr.transfer.check import Verdict
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
 from experiments.transferbench.bootstrap import gain
 from experiments.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs
@@ -365,7 +373,7 @@ def missed(tasks, name):
 
 @pytest.mark.parametrize(
     ("name", "stated", "held"),
-    [("law", LAW, 0.80), ("measured", MEASURED, 0.81), ("measured, one draw", ONE_DRAW, 0.84)],
+    [("law", LAW_ERROR, 0.80), ("measured", MEASURED_ERROR, 0.81), ("measured, one draw", ONE_DRAW_ERROR, 0.84)],
 )
 def test_what_carried_rates_missed_by_is_that_of_the_committed_tables_and_holds_on_the_test_tasks(name, stated, held):
     apart, errors = missed(designed(), name)
@@ -390,7 +398,7 @@ def test_what_is_said_beside_the_law_is_what_the_committed_tables_show(fact, has
     sentence = " ".join(LAW_FINDINGS[fact].sentence.split())
     assert f"In {len(tasks)} short tasks the law missed the tuned rate by {law:.2f} decades" in sentence
     assert f"and 'measured' by {measured:.2f}" in sentence
-    held = [error <= LAW.within(1, 2**apart) for one in tasks for apart, error in missed([one], "law").T]
+    held = [error <= LAW_ERROR.between(1, 2**apart) for one in tasks for apart, error in missed([one], "law").T]
     assert (np.mean(held) > COVERAGE - 0.1) is np.bool_(LAW_FINDINGS[fact].interval_held)
 
 

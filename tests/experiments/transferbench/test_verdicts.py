@@ -7,7 +7,7 @@ import pytest
 from tests.experiments.transferbench.made import SIZES, bowl, measured
 
 from depthlr.energy.persistent import PersistentEnergy
-from depthlr.transfer.findings import Verdict
+from depthlr.transfer.check import Verdict
 from experiments.transferbench.measured import Draw
 from experiments.transferbench.oracle import Oracle
 from experiments.transferbench.scores import Known

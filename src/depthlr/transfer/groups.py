@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.law.domain import finite, positive
 from depthlr.trace.run import check_runnable, unwrap
 
 MAGNITUDES = ("weight_g", "original0")  # as weight norm calls a weight's length, old and new
@@ -35,13 +35,13 @@ def param_groups(
     check_runnable(unwrap(model))
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
         raise DepthlrError("FSDP1 flattens weights, so they cannot be told from biases: use fully_shard (FSDP2).")
-    main = positive(rate, "The rate")
-    decay = finite(weight_decay, "The weight decay", least=0)
+    main = check.positive("The rate", rate)
+    decay = check.finite("The weight decay", weight_decay, least=0)
     if muon and other_rate is None:
         raise DepthlrError("muon=True needs other_rate=, the rate of what Muon does not take and AdamW does.")
     if not muon and other_rate is not None:
         raise DepthlrError("other_rate= is for muon=True: without it one rate serves every parameter.")
-    other = main if other_rate is None else positive(other_rate, "The other rate")
+    other = main if other_rate is None else check.positive("The other rate", other_rate)
 
     trainable = [p for p in model.parameters() if p.requires_grad]  # a tied parameter comes once
     if not trainable:

@@ -1,0 +1,119 @@
+"""Loss curves over rates: the grid of rates, the optimum of a curve, and means over units and seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from depthlr import check
+from depthlr.errors import DepthlrError
+
+Edge = Literal["low", "high"]
+Aggregator = Callable[[Iterable[float]], float]
+
+_EVEN = 0.01  # steps may differ by this share of a step, so a grid printed to four digits still counts as even
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A curve's minimiser; with an `edge` the true one may lie beyond the range, so the rate is only a bound."""
+
+    rate: float
+    loss: float
+    index: int  # into the rates as they were given
+    edge: Edge | None
+
+    @property
+    def at_edge(self) -> bool:
+        return self.edge is not None
+
+
+def optimum(
+    rates: Sequence[float], losses: Sequence[float], *, bounds: tuple[float, float] | None = None
+) -> Optimum | None:
+    """The rate of the least loss, the smaller rate of equals; None if every run diverged (infinite loss).
+
+    `bounds` are the ends of the range that was searched, where it reaches beyond the rates that were run.
+    """
+    if len(rates) != len(losses) or not rates:
+        raise DepthlrError(
+            f"A curve needs a loss for each rate, but there are {len(rates)} rates and {len(losses)} losses."
+        )
+    for rate, loss in zip(rates, losses, strict=True):
+        check.positive("A curve's rate", rate)
+        if math.isnan(loss) or loss == -math.inf:
+            raise DepthlrError(f"The loss at rate {rate:g} is {loss}: write a diverged run as infinity.")
+    low, high = bounds or (min(rates), max(rates))
+    index = min(range(len(rates)), key=lambda i: (losses[i], rates[i]))
+    if losses[index] == math.inf:
+        return None
+    edge: Edge | None = "low" if rates[index] <= low else "high" if rates[index] >= high else None
+    return Optimum(float(rates[index]), float(losses[index]), index, edge)
+
+
+def log_grid(low: float, high: float, points: int) -> list[float]:
+    """Rates from low to high, both included exactly, evenly spaced in the logarithm."""
+    first, last = check.positive("The grid's lowest rate", low), check.positive("The grid's highest rate", high)
+    count = check.count("The grid's number of points", points, least=2)
+    if first >= last:
+        raise DepthlrError(f"The grid's lowest rate {first:g} must be below its highest {last:g}: swap or widen them.")
+    inner = 10 ** np.linspace(math.log10(first), math.log10(last), count)[1:-1]
+    return [first, *(float(rate) for rate in inner), last]
+
+
+def grid_spacing(rates: Iterable[float]) -> float:
+    """The step of a grid of rates in decades, in whatever order they come."""
+    logs = np.sort([math.log10(check.positive("A grid's rate", rate)) for rate in rates])
+    if logs.size < 2:
+        raise DepthlrError(f"A spacing needs at least two rates, not {logs.size}: pass the whole grid.")
+    steps = np.diff(logs)
+    spacing = float(logs[-1] - logs[0]) / (logs.size - 1)
+    if spacing == 0 or np.abs(steps - spacing).max() > _EVEN * spacing:
+        raise DepthlrError(
+            f"The rates are not evenly spaced in the logarithm (steps of {steps.min():.4g} to {steps.max():.4g} "
+            "decades): make them with log_grid."
+        )
+    return spacing
+
+
+def arithmetic(energies: Iterable[float]) -> float:
+    """The mean energy: what a unit drawn at random moves, and the only mean that survives regrouping units."""
+    values = _energies(energies)
+    return math.fsum(value / len(values) for value in values)  # Eq. (am-mup-def): S-bar; divided first against overflow
+
+
+def geometric(energies: Iterable[float]) -> float:
+    """exp of the mean log energy; a large and a small unit cancel, and a unit at zero makes it zero."""
+    values = _energies(energies)
+    if min(values) == 0:
+        return 0.0
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def harmonic(energies: Iterable[float]) -> float:
+    """One over the mean inverse energy; ruled by the smallest unit, and zero if that is zero."""
+    values = _energies(energies)
+    least = min(values)
+    if least == 0:
+        return 0.0
+    return least * (len(values) / math.fsum(least / value for value in values))  # least taken out against overflow
+
+
+AGGREGATORS: dict[str, Aggregator] = {"arithmetic": arithmetic, "geometric": geometric, "harmonic": harmonic}
+
+
+def _energies(energies: Iterable[float]) -> list[float]:
+    values = [float(energy) for energy in energies]
+    if not values:
+        raise DepthlrError("There are no energies to average: measure at least one unit.")
+    for place, value in enumerate(values):
+        if not (math.isfinite(value) and value >= 0):
+            raise DepthlrError(
+                f"Energy {place} is {value}, but an energy is a finite mean square of at least 0: "
+                "look for an overflow or NaN in that unit."
+            )
+    return values

@@ -1,0 +1,206 @@
+"""The rule `Measured`: keep the persistent energy of the readout, averaged with the law if unsure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from depthlr import check
+from depthlr.energy.batches import ALIKE, EVALUATED, batches_by_seed, build_model, depth_on, draws, draws_anew
+from depthlr.energy.persistent import (
+    SEEDS,
+    UNSURE,
+    DrawnRate,
+    PersistentEnergy,
+    persistent_energies,
+    rate_over_draws,
+    strange_size,
+)
+from depthlr.energy.progress import measuring
+from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, is_factory
+from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import AS_IT_IS, MEASURED_ERROR, NORMAL_QUANTILE, ONE_DRAW_ERROR, CarriedRate, law_share
+from depthlr.law.rules import LAW_EXPONENT, finite_rate
+from depthlr.trace.depth import Depth
+from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ratios
+
+ASSUMES = (
+    "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
+    "must be initialised as they will be trained. Over several initialisations the law is leant on as far as these "
+    "scatter, which is wrong where a forward multiplier makes up for depth."
+)
+NOISY = "the batches agree on hardly anything, so the measured rate is a guess: take more or larger ones."
+NOT_COMPARED = (
+    "carried rates were compared with tuned ones across depth, and across width where it grows with depth and no more: "
+    "between these models there is no interval."
+)
+NAMES = ("source", "target")  # in progress messages
+MUCH_LAW = 0.25  # the law's weight gets a note above this
+
+
+@dataclass(frozen=True)
+class MeasuredChange:
+    """log10 of the factor on the rate, and how sure it is."""
+
+    decades: float
+    standard_error: float | None  # of the measurement alone; None if it rests on one initialization
+    law_share: float  # the weight of the law in it, from 0 to 1
+
+    @property
+    def factor(self) -> float:
+        return float(10**self.decades)
+
+    def error_bound(self, source_depth: float, target_depth: float) -> float:
+        """Half the interval of the carried rate, in decades. Initializations that scatter widely make it longer."""
+        if self.standard_error is None:
+            return ONE_DRAW_ERROR.between(source_depth, target_depth)
+        scatter = NORMAL_QUANTILE * (1 - self.law_share) * self.standard_error
+        return max(MEASURED_ERROR.between(source_depth, target_depth), scatter)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The ratio of persistent energies at initialization, averaged with the law by how sure each is.
+
+    `carry` calls `measure` and then `between`, which is arithmetic on stored measurements.
+
+    Args:
+        seeds: How many initializations are drawn, if functions build the models.
+        seed: The first seed.
+    """
+
+    seeds: int = SEEDS
+    seed: int = 0
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        """Carry the rate from the source to the target. Batches, loss and optimizer are those of the source."""
+        here, there = self.measure(source, target)
+        return self.between(rate, here, there)
+
+    def measure(self, *recipes: Recipe) -> list[MeasuredModel]:
+        """Measure the models of recipes on the batches of the first recipe.
+
+        Args:
+            recipes: A recipe that holds a `MeasuredModel` is not measured again.
+        """
+        missing = [recipe for recipe in recipes if not isinstance(recipe.build, MeasuredModel)]
+        found = iter(self._measure(missing) if missing else [])
+        return [recipe.build if isinstance(recipe.build, MeasuredModel) else next(found) for recipe in recipes]
+
+    def _measure(self, recipes: Sequence[Recipe]) -> list[MeasuredModel]:
+        places, first = [_require_model(recipe.build) for recipe in recipes], recipes[0]
+        check_measuring("measured", first)
+        all_models = all(isinstance(place, nn.Module) for place in places)
+        count = 1 if all_models else check.count("The number of seeds", self.seeds)
+        seeds = range(self.seed, self.seed + count)
+        batches = batches_by_seed(first.batches, count, None, self.seed)
+        names = NAMES if len(recipes) == len(NAMES) else [f"recipe {number}" for number in range(1, len(recipes) + 1)]
+        models = {
+            name: iter([place]) if isinstance(place, nn.Module) else draws(place, seeds)
+            for name, place in zip(names, places, strict=True)
+        }
+        initializations = sum(1 if isinstance(place, nn.Module) else count for place in places)
+        with measuring(initializations * batches.size):
+            energies = persistent_energies(models, batches, first.loss_fn, first.optimizer, seed=self.seed)
+        return [
+            _measured_model(place, found, first, batches.first) for place, found in zip(places, energies, strict=True)
+        ]
+
+    @staticmethod
+    def change(
+        here: DrawnRate, there: DrawnRate, source_depth: float, target_depth: float, *, one_width: bool
+    ) -> MeasuredChange:
+        """The mean of the measured change and the law's, weighted by their inverse variances.
+
+        The measurement counts alone if it rests on one initialization, whose scatter is unknown.
+
+        Args:
+            here: The rate at which the source's persistent energy is 1.
+            there: The same of the target.
+            source_depth: Effective depth of the source.
+            target_depth: Effective depth of the target.
+            one_width: Do both models have the same widths? If not, the measurement counts alone.
+        """
+        measured = there.decades - here.decades  # energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1)
+        if here.standard_error is None or there.standard_error is None:
+            return MeasuredChange(measured, None, 0.0)
+        error = math.hypot(here.standard_error, there.standard_error)
+        share = law_share(error, source_depth, target_depth) if one_width else 0.0
+        law = LAW_EXPONENT * math.log10(target_depth / source_depth)  # Prop. 1: eta* = kappa L^(-3/2)
+        return MeasuredChange((1 - share) * measured + share * law, error, share)
+
+    def between(self, rate: float, source: MeasuredModel, target: MeasuredModel) -> CarriedRate:
+        """Carry a rate between two measured models: arithmetic alone.
+
+        Args:
+            rate: The rate tuned on the source.
+            source: The measurement of the source.
+            target: The measurement of the target.
+        """
+        ends = source.depth.total, target.depth.total
+        change = self.change(source.rate, target.rate, *ends, one_width=not source.depth.other_widths(target.depth))
+        notes = [*source.notes, *target.notes]
+        if source.rate.noisy or target.rate.noisy:
+            notes.append(NOISY)
+        if not _was_compared(source.depth, target.depth):
+            notes.append(NOT_COMPARED)
+        notes += group_notes([source.group_ratios, target.group_ratios])
+        in_scope = not set(notes) - {ALIKE, LARGEST_GROUP}  # errors of guesses and of models in eval mode are unknown
+        error = change.standard_error
+        if error is not None and (error > UNSURE or change.law_share > MUCH_LAW):
+            notes.append(
+                "initialisations scatter, as those of narrow models and deep plain stacks do: the measured change is "
+                f"known to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of "
+                "what is carried; take more seeds or a wider model."
+            )
+        carried = CarriedRate(
+            finite_rate(rate * change.factor, f"depth {ends[0]:g}", f"depth {ends[1]:g}"),
+            "measured",
+            *ends,
+            change.factor,
+            ASSUMES,
+            tuple(dict.fromkeys(notes)),
+            in_scope=in_scope,
+            initialization=AS_IT_IS,
+        )
+        return carried.within(change.error_bound(*ends)) if in_scope else carried
+
+
+def check_measuring(rule: str, recipe: Recipe) -> None:
+    """Raise if a recipe lacks what a rule that measures needs."""
+    if recipe.batches is None:
+        raise DepthlrError(f"The rule {rule!r} needs batches= for the step it measures.")
+    if not is_factory(recipe.optimizer):
+        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
+
+
+def _require_model(place: Any) -> Any:
+    if isinstance(place, nn.Module) or callable(place):
+        return place
+    raise DepthlrError(f"The rule 'measured' measures and needs two models, not {type(place).__name__}s.")
+
+
+def _measured_model(place: Any, energies: Sequence[PersistentEnergy], recipe: Recipe, batch: Any) -> MeasuredModel:
+    rate, notes, model = rate_over_draws(energies), [], place
+    if not isinstance(place, nn.Module):
+        model = build_model(place)
+        if not draws_anew(place):
+            rate = replace(rate, standard_error=None)  # the same initialization several times
+            notes.append(ALIKE)
+    if not model.training:
+        notes.append(EVALUATED)
+    if strange := strange_size(energies):
+        notes.append(strange)
+    depth = depth_on(model, batch, recipe.units)
+    return MeasuredModel(depth, rate, tuple(notes), group_ratios(recipe.optimizer, model))
+
+
+def _was_compared(source: Depth, target: Depth) -> bool:
+    """Do these models differ as TransferBench's do: in depth, and in width by at most the same factor?"""
+    deeper = max(target.backbone, 1) / max(source.backbone, 1)  # a stem and a head alone have no backbone
+    wider = max(target.widths, default=1) / max(source.widths, default=1)
+    return source.total != target.total and min(1.0, deeper) <= wider <= max(1.0, deeper)

@@ -1,0 +1,187 @@
+"""A recipe, and what can be seen of it without training: depth, initialization, optimizer family, parameter groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+from torch import nn
+from torch.optim import SGD
+
+from depthlr.energy.batches import Build, LossFn, batches_of, build_model, split
+from depthlr.energy.energy import Energy, EnergyOverSeeds
+from depthlr.energy.persistent import DrawnRate
+from depthlr.energy.step import LARGEST_GROUP, optimizers_of, rate_ratios
+from depthlr.errors import DepthlrError
+from depthlr.init.plan import follows_plan, init_plan
+from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
+from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
+from depthlr.trace.depth import Depth, Units, effective_depth
+from depthlr.trace.run import check_runnable, is_sharded
+
+UNEQUAL_GROUPS = (
+    "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
+    "layer-wise decay over other numbers of layers: carried rates were not compared with tuned ones there."
+)
+Energies = Energy | EnergyOverSeeds
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """The result of measuring a model for the rule `Measured`. A recipe may hold it in place of the model.
+
+    Args:
+        depth: The model's effective depth.
+        rate: The rate at which its persistent energy is 1, over initializations.
+        notes: What a user should know about the measurement.
+        group_ratios: The rates of its parameter groups over the largest.
+    """
+
+    depth: Depth
+    rate: DrawnRate
+    notes: tuple[str, ...] = ()
+    group_ratios: tuple[float, ...] = (1.0,)
+
+
+Place = int | float | Depth | nn.Module | Build | Energies | MeasuredModel
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a run, except the learning rate.
+
+    Args:
+        build: A function that returns the model, initialized as it will be trained. A model, a depth, energies or a
+            `MeasuredModel` may stand in its place.
+        batches: What one optimizer step sees each, as `update_energy` takes them.
+        loss_fn: Takes output and target. None takes the model's own loss.
+        optimizer: A name, or a factory that takes the model.
+        schedule: How the rate changes during the run.
+        steps: How many steps the run has.
+        example: An input on which depth is counted. None takes the first of `batches`.
+        units: Modules that count as one unit each, as in `effective_depth`.
+    """
+
+    build: Place
+    batches: Any = None
+    loss_fn: LossFn | None = None
+    optimizer: Any = "sgd"
+    schedule: str = "constant"
+    steps: int | None = None
+    example: Any = None
+    units: Units = None
+
+    def replace(self, **changes: Any) -> Recipe:
+        """A copy of this recipe with some entries changed."""
+        return replace(self, **changes)
+
+
+def inspect_recipes(source: Recipe, target: Recipe, seed: int) -> list[tuple[Depth, str]]:
+    """The depth of each recipe's model, and how it is initialized. One batch serves both if no examples are given.
+
+    Args:
+        source: The recipe that was tuned.
+        target: The recipe that needs a rate.
+        seed: Seeds what a loader draws.
+    """
+    batches = source.batches if source.batches is not None else target.batches
+    needs_batch = batches is not None and (source.example is None or target.example is None)
+    batch = batches_of(batches, 1, 1, seed)[0] if needs_batch else None
+    return [_inspect(recipe, batch) for recipe in (source, target)]
+
+
+def _inspect(recipe: Recipe, batch: Any) -> tuple[Depth, str]:
+    place = recipe.build
+    if isinstance(place, Depth):
+        return place, UNSEEN
+    if isinstance(place, MeasuredModel):
+        return place.depth, UNSEEN
+    if isinstance(place, nn.Module):
+        return _count(place, recipe, batch)
+    if isinstance(place, Energies):
+        return Depth(len(place.units), len(place.units)), UNSEEN
+    if callable(place):
+        return _count(build_model(place), recipe, batch)
+    if isinstance(place, bool) or not isinstance(place, Real) or not float(place) > 0:
+        raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
+    return Depth(place, place), UNSEEN  # fractional depths are fine for arithmetic
+
+
+def _count(model: nn.Module, recipe: Recipe, batch: Any) -> tuple[Depth, str]:
+    example = recipe.example
+    if example is None:
+        if batch is None:
+            raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
+        check_runnable(model)
+        (positional, named), _ = split(batch, next(model.parameters()).device)
+        example = named or positional
+    return effective_depth(model, example, units=recipe.units), _initialization(model, example)
+
+
+def _initialization(model: nn.Module, example: Any) -> str:
+    if is_sharded(model) or any(parameter.is_meta for parameter in model.parameters()):
+        return UNSEEN
+    try:
+        plan = init_plan(model, example)
+    except DepthlrError:  # a recurrent model, whose depth the user gives by units=
+        return UNSEEN
+    return AS_INIT if follows_plan(model, plan) else OTHER_INIT
+
+
+def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
+    """The family of an optimizer: "sgd" if its step is proportional to the gradient, else "adam".
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        places: A factory is called with the first model among these. A function among them is called to build one.
+
+    Raises:
+        DepthlrError: The optimizer is another library's, whose family is not known.
+    """
+    if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
+        return OPTIMIZER_FAMILIES[optimizer]
+    optimizers = optimizers_of(optimizer, _model_among(places))
+    if all(isinstance(one, SGD) for one in optimizers):
+        return "sgd"
+    if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
+        return "adam"
+    names = ", ".join(type(one).__name__ for one in optimizers)
+    raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
+
+
+def _model_among(places: Sequence[Any]) -> nn.Module:
+    for place in places:
+        if isinstance(place, nn.Module):
+            return place
+        if callable(place):
+            return build_model(place)
+    return nn.Linear(2, 2)  # there is no model, only depths, and most factories take any model
+
+
+def is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) -> bool:
+    """Is it known that the optimizer's step does not grow with the gradient?"""
+    try:
+        return (family or family_of(optimizer, places)) == "adam"
+    except DepthlrError:
+        if isinstance(optimizer, str):
+            raise
+        return False  # another library's optimizer, or a factory that cannot make one for this model
+
+
+def group_ratios(optimizer: Any, model: nn.Module) -> tuple[float, ...]:
+    """The rates of a model's parameter groups over the largest, as the optimizer's factory sets them."""
+    return rate_ratios(optimizers_of(optimizer, model))
+
+
+def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
+    """Say to which group a carried rate belongs, and whether the groups differ between models.
+
+    Args:
+        ratios: The `group_ratios` of each model.
+    """
+    notes = [] if set(ratios) <= {(1.0,)} else [LARGEST_GROUP]
+    if len(set(ratios)) > 1:
+        notes.append(UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1]))
+    return notes
