@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from experiments.realbench import data as packed
+from experiments.realbench.candidates import candidates_table, table
+from experiments.realbench.constant import fit_constant
+from experiments.realbench.judge import verdict
 from experiments.realbench.oracle import sweep_recipe, write_table
 from experiments.realbench.readings import write_readings
 from experiments.realbench.recipes import RECIPES, RealRecipe, recipe_named
-from experiments.realbench.scores import read_tuned, table
+from experiments.realbench.scores import Tuned, read_tuned
 
 app = typer.Typer(
     help="Rules that carry a learning rate, judged on real recipes.",
@@ -93,6 +96,19 @@ def readings(
         print(recipe.name, flush=True)
 
 
+@app.command()
+def constant(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
+    """Fit the constant exponent on the design half; the product's numbers and results/realbench/rule.json are these."""
+    fit = fit_constant(design_half(results))
+    print(json.dumps(asdict(fit) | {"digest": fit.digest}, indent=1))
+
+
+@app.command()
+def candidates(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
+    """Every candidate rule's error on the design half."""
+    print(candidates_table(design_half(results), results), end="")
+
+
 @app.command(name="table")
 def print_table(
     only: Only = None,
@@ -102,12 +118,31 @@ def print_table(
     """Tuned exponents, noise floors and every rule's error, of the recipes that are finished."""
     found = []
     for recipe in chosen(only):
-        facts = results / f"{recipe.name}.json"
-        if facts.is_file() and json.loads(facts.read_text())["complete"]:
+        if finished(results / f"{recipe.name}.json"):
             found.append(read_tuned(results / f"{recipe.name}.csv", metric))
     if len(found) < 2:
         raise typer.BadParameter("fewer than two of these recipes are finished: python -m experiments.realbench oracle")
-    print(table(found), end="")
+    print(table(found, results), end="")
+
+
+@app.command()
+def judge(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
+    """The verdict on the judged half. The list, the analysis and the rule are committed before this is run."""
+    judged = [recipe for recipe in RECIPES if recipe.split == "judged"]
+    missing = [recipe.name for recipe in judged if not finished(results / f"{recipe.name}.json")]
+    if missing:
+        raise typer.BadParameter(f"not finished: {', '.join(missing)}")
+    print(verdict([read_tuned(results / f"{recipe.name}.csv") for recipe in judged]), end="")
+
+
+def finished(facts: Path) -> bool:
+    """Is this recipe swept to its end?"""
+    return facts.is_file() and bool(json.loads(facts.read_text())["complete"])
+
+
+def design_half(results: Path) -> list[Tuned]:
+    """The tuned rates of the design recipes."""
+    return [read_tuned(results / f"{recipe.name}.csv") for recipe in RECIPES if recipe.split == "design"]
 
 
 def chosen(only: list[str] | None) -> list[RealRecipe]:

@@ -1,4 +1,4 @@
-"""Candidate rules on the design half: each predicts the change of the tuned rate from the smallest size to a larger one.
+"""Candidate rules on the design half: each predicts how the tuned rate changes from the smallest size to a larger one.
 
 What a rule fits, it fits on the other recipes. A candidate that needs a table which a recipe does not have yet says
 nothing about it.
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
-from depthlr.law.power import LAW_EXPONENT
+from depthlr.law.rules import LAW_EXPONENT
 from experiments.realbench.constant import fit_constant
 from experiments.realbench.scores import Tuned, read_tuned
 
@@ -99,6 +99,20 @@ def errors(name: str, recipes: Sequence[Tuned], results: Path) -> dict[str, list
             actual = {size: recipe.decades[size] - recipe.decades[first] for size in changes}
             found[recipe.name] = [abs(changes[size] - actual[size]) for size in changes]
     return found
+
+
+def table(recipes: Sequence[Tuned], results: Path) -> str:
+    """A row for every recipe, then the median over recipes: exponent, noise floor and the rules' median errors."""
+    rules = ("copy", "constant exponent", "law")
+    found = {rule: errors(rule, recipes, results) for rule in rules}
+    lines = ["| recipe | exponent | floor | " + " | ".join(rules) + " |", "|---|---|---|" + "---|" * len(rules)]
+    for recipe in recipes:
+        medians = " | ".join(f"{median(found[rule][recipe.name]):.2f}" for rule in rules)
+        note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
+        lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
+    totals = " | ".join(f"{median(median(values) for values in found[rule].values()):.2f}" for rule in rules)
+    lines.append(f"| median of {len(recipes)} | | | {totals} |")
+    return "\n".join(lines) + "\n"
 
 
 def candidates_table(recipes: Sequence[Tuned], results: Path) -> str:

@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from experiments.realbench.scores import Tuned
 
 LEVEL = 0.8
-DIGITS = 3
+DIGITS = 2
 
 
 @dataclass(frozen=True)
@@ -69,5 +69,5 @@ def fit_constant(recipes: Sequence[Tuned]) -> ConstantFit:
     spread = math.sqrt(between + 1 / weights.sum())
     noise = float(np.median([recipe.standard_error for recipe in recipes]))
     quantile = float(student.ppf((1 + LEVEL) / 2, len(recipes) - 2))
-    rounded = [round(float(value), DIGITS) for value in (mean, spread, noise, quantile)]
-    return ConstantFit(*rounded, level=LEVEL, recipes=len(recipes))
+    mean, spread, noise, quantile = (round(float(value), DIGITS) for value in (mean, spread, noise, quantile))
+    return ConstantFit(mean, spread, noise, quantile, LEVEL, len(recipes))

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-
-from depthlr.law.rules import LAW_EXPONENT
 
 WINDOW = 0.5  # decades on each side of the best rate
 LEAST = 4  # rates that a parabola needs
@@ -108,25 +106,6 @@ def read_tuned(path: Path, metric: str = "validation") -> Tuned:
     return Tuned(path.stem, means, depths, error, tuple(sorted(rising)))
 
 
-Exponent = Callable[[Tuned, Sequence[Tuned]], float]
-"""The exponent that a rule takes for a recipe, given the other recipes."""
-
-RULES: dict[str, Exponent] = {
-    "copy": lambda recipe, others: 0.0,
-    "constant exponent": lambda recipe, others: median(other.exponent for other in others),
-    "law": lambda recipe, others: LAW_EXPONENT,
-}
-
-
-def rule_errors(recipes: Sequence[Tuned], rule: str) -> dict[str, list[float]]:
-    """Every transfer's error, by recipe; what a rule learns from tuned rates, it learns from the other recipes."""
-    found = {}
-    for recipe in recipes:
-        others = [other for other in recipes if other.name != recipe.name]
-        found[recipe.name] = recipe.errors(RULES[rule](recipe, others))
-    return found
-
-
 def gain(worse: Mapping[str, Sequence[float]], better: Mapping[str, Sequence[float]]) -> tuple[float, float, float]:
     """How much less one rule errs than another: median over recipes, with a bootstrap interval over recipes."""
     differences = np.array([median(worse[name]) - median(better[name]) for name in worse])
@@ -134,16 +113,3 @@ def gain(worse: Mapping[str, Sequence[float]], better: Mapping[str, Sequence[flo
     medians = np.median(differences[draws], axis=1)
     low, high = np.quantile(medians, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(np.median(differences)), float(low), float(high)
-
-
-def table(recipes: Sequence[Tuned]) -> str:
-    """A row for every recipe, then the median over recipes: exponent, noise floor and every rule's median error."""
-    errors = {rule: rule_errors(recipes, rule) for rule in RULES}
-    lines = ["| recipe | exponent | floor | " + " | ".join(RULES) + " |", "|---|---|---|" + "---|" * len(RULES)]
-    for recipe in recipes:
-        medians = " | ".join(f"{median(errors[rule][recipe.name]):.2f}" for rule in RULES)
-        note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
-        lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
-    totals = " | ".join(f"{median(median(found) for found in errors[rule].values()):.2f}" for rule in RULES)
-    lines.append(f"| median of {len(recipes)} | | | {totals} |")
-    return "\n".join(lines) + "\n"

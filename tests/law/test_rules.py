@@ -57,7 +57,7 @@ def test_pathsum_points_to_its_own_function():
 
 
 def test_a_rule_that_prescribes_nothing_names_those_that_do():
-    with pytest.raises(DepthlrError, match="copy, law, jelassi, depth-mup, u-mup"):
+    with pytest.raises(DepthlrError, match="copy, constant, law, jelassi, depth-mup, u-mup"):
         carry("completep", 1e-2, 8, 32, "sgd")
 
 

@@ -11,8 +11,9 @@ from torch import nn
 import depthlr
 from depthlr.errors import DepthlrError
 from depthlr.law import RULES, fit_power_law
-from depthlr.law.carried_rate import CarriedRate
-from depthlr.transfer.rules import AmMup, ByDepth, Fitted, Law, Measured, Recipe, make_rule, transfer_rate
+from depthlr.law.carried_rate import CONSTANT_EVIDENCE, CarriedRate
+from depthlr.law.rules import CONSTANT_EXPONENT
+from depthlr.transfer.rules import AmMup, ByDepth, Constant, Fitted, Law, Measured, Recipe, make_rule, transfer_rate
 
 
 def net(layers: int) -> nn.Module:
@@ -57,8 +58,42 @@ def test_a_rule_between_recipes_is_the_short_form_between_their_parts(rule) -> N
 
 
 def test_recipes_with_batches_are_measured_unless_told_otherwise() -> None:
-    assert transfer_rate(0.1, SMALL, LARGE, seeds=2).rule == "measured"
+    assert transfer_rate(0.1, SMALL, LARGE.replace(steps=200), seeds=2).rule == "measured"
     assert transfer_rate(0.1, Recipe(4), Recipe(8)).rule == "law"
+
+
+@pytest.mark.parametrize("long", [{"steps": 1000}, {"schedule": "warmup-cosine"}])
+@pytest.mark.parametrize("end", [0, 1])
+def test_long_runs_and_schedules_take_the_constant_exponent_at_either_end(long, end: int) -> None:
+    recipes = [SMALL, SMALL.replace(build=lambda: net(3))]
+    recipes[end] = recipes[end].replace(**long)
+    carried = transfer_rate(0.1, *recipes)
+    assert carried == Constant().carry(0.1, *recipes)
+    assert carried.rate == pytest.approx(0.1 * (5 / 3) ** CONSTANT_EXPONENT)
+    assert carried.low < carried.rate < carried.high
+    assert carried.evidence == CONSTANT_EVIDENCE
+
+
+class Tied(nn.Module):
+    """Its head is its embedding."""
+
+    def __init__(self, layers: int, width: int = 8) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, width)
+        self.hidden = nn.Sequential(*(nn.Linear(width, width) for _ in range(layers)))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(self.hidden(self.embedding(ids)), self.embedding.weight)
+
+
+def test_the_constant_exponents_interval_holds_with_tied_embeddings_but_not_across_widths() -> None:
+    small, large, wide = (
+        Recipe(Tied(layers, width), example=torch.zeros(2, 3, dtype=torch.long))
+        for layers, width in ((1, 8), (3, 8), (3, 16))
+    )
+    assert Constant().carry(0.1, small, large).low is not None
+    assert Law().carry(0.1, small, large).low is None
+    assert Constant().carry(0.1, small, wide).low is None
 
 
 def test_am_mup_compares_models() -> None:

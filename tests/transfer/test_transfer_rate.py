@@ -379,7 +379,7 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, draw(2), lambda: "model", X), "gave a str"),
         (lambda: transfer_rate(0.1, nn.ReLU(), 6, rule="law", batches=BATCHES), "no parameters"),
         (lambda: transfer_rate(0.1, 4, 6, rule="completep"), "prescribes nothing"),
-        (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "choose one of measured, am-mup, copy, law, "),
+        (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "choose one of measured, am-mup, copy, constant, law, "),
         (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "'measured' measures and needs two models, not ints"),
         (lambda: transfer_rate(0.1, 4, 6, rule="am-mup"), "'am-mup' measures and needs two models, not ints"),
         (lambda: measured(4, 6), "needs two models, not ints"),

@@ -42,8 +42,8 @@ def suggest(
 ) -> None:
     """Suggest a rate for a model as it is initialised.
 
-    Intervals were calibrated on runs of 100 to 200 steps; longer runs with warm-up and decay want a much flatter
-    exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned).
+    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
+    exponent, that of the rule 'constant'.
     """
     check_seeds(seeds)
     on = measurement_data(data, batch, loss, folder=folder, input=input)

@@ -26,7 +26,7 @@ from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate, carried_over_depth
-from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, recommended_rule
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
 MEASURING = ("measured", "am-mup")  # the rules that look at models
@@ -38,7 +38,13 @@ def transfer(
     rate: Annotated[float, typer.Option(help="the rate tuned at the source")],
     source: Annotated[str, typer.Option("--from", help="a model, or an effective depth")],
     target: Annotated[str, typer.Option("--to", help="a model, or an effective depth")],
-    rule: Annotated[str, typer.Option(help=", ".join((*MEASURING, *RULES)))] = "law",
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help=", ".join((*MEASURING, *RULES)),
+            show_default="constant for long runs and models of other libraries, else law",
+        ),
+    ] = None,
     optimizer: OptimizerName = "sgd",
     data: DataName = RANDOM,
     loss: LossName = LOSS,
@@ -47,13 +53,23 @@ def transfer(
     seeds: Seeds = SEEDS,
     input: Input = None,
     own_init: OwnInit = False,
+    schedule: Annotated[
+        str, typer.Option(help="how the rate changes during the run, such as warmup-cosine")
+    ] = "constant",
+    steps: Annotated[int | None, typer.Option(help="how many steps the run has")] = None,
     json: Json = False,
 ) -> None:
     """Carry a rate from one depth to another.
 
-    Intervals were calibrated on runs of 100 to 200 steps; longer runs with warm-up and decay want a much flatter
-    exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned).
+    Runs with a schedule or of 500 steps or more, and models of other libraries, take the rule 'constant'.
+
+    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
+    exponent, that of the rule 'constant'.
     """
+    if rule is None:
+        paths = [text.partition("?")[0] for text in (source, target)]
+        of_library = any("/" in path or ":" in path for path in paths)  # timm/, hf/ and module:callable
+        rule = recommended_rule(schedule=schedule, steps=steps, own_init=of_library)
     if optimizer not in OPTIMIZER_FAMILIES:
         raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZER_FAMILIES)}.")
     if rule not in MEASURING and (unused := given_options(context, OF_MEASURING)):

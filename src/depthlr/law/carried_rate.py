@@ -22,8 +22,12 @@ NOT_INIT = (
     "initialisation alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
 )
 EVIDENCE = (
-    "Intervals were calibrated on runs of 100 to 200 steps; longer runs with warm-up and decay want a much flatter "
-    "exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned)."
+    "Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter "
+    "exponent, that of the rule 'constant'."
+)
+CONSTANT_EVIDENCE = (
+    "The exponent and its interval were fitted on 6 recipes of 1,200 steps with warm-up and decay, over a factor of "
+    "5.7 in effective depth. They have not been judged on other recipes yet."
 )
 PRE_NORM, BATCH_NORM, ADAPTIVE = "pre-norm", "batch-norm", "adaptive"
 USE_MEASURED = "use the rule 'measured', which looks at both models and at batches of your data."
@@ -31,6 +35,9 @@ COVERAGE = 0.8  # of tuned rates lie within a stated interval
 NORMAL_QUANTILE = 1.28  # a normal variable is within this many standard deviations of its mean with that probability
 MOST_DOUBLINGS = 5  # of depth: the farthest transfer that gets an interval; tasks reach 2.7
 EXPONENT_SPREAD = 0.65  # root mean square of tuned exponents minus the law's, over 24 tasks of TransferBench
+# RealBench's design recipes: one standard deviation of a recipe's exponent and of a tuned rate (decades), and the
+# quantile of Student's t that makes an interval of them; python -m experiments.realbench constant
+RECIPE_SPREAD, TUNING_NOISE, STUDENT_QUANTILE = 0.24, 0.02, 1.53
 LEAST_SPREAD = 0.1  # decades: models close in depth may differ in ways that the law does not describe
 
 
@@ -89,6 +96,12 @@ ONE_DRAW_ERROR = ErrorBound(0.26, 0.5)
 def doublings(source_depth: float, target_depth: float) -> float:
     """How many doublings of depth lie between two depths, in either direction."""
     return abs(math.log2(target_depth) - math.log2(source_depth))
+
+
+def constant_error(source_depth: float, target_depth: float) -> float:
+    """The error in decades that `COVERAGE` of rates carried by the constant exponent should stay below."""
+    spread = RECIPE_SPREAD * math.log10(target_depth / source_depth)
+    return STUDENT_QUANTILE * math.hypot(spread, math.sqrt(2) * TUNING_NOISE)  # source and target are tuned with noise
 
 
 def law_share(standard_error: float, source_depth: float, target_depth: float) -> float:
@@ -171,7 +184,8 @@ def carried_by(
 ) -> CarriedRate:
     """A rate that a rule of depth moved, with what is known of such rates.
 
-    Only the law's rates were compared with tuned ones, so only these have an interval, and only in the law's scope.
+    Only rates of the law and of the constant exponent were compared with tuned ones. They have an interval, in the
+    rule's scope.
 
     Args:
         rule: The rule.
@@ -196,5 +210,10 @@ def carried_by(
         (*unmet, *(finding.sentence for finding in found)),
         in_scope=not unmet and all(finding.interval_held for finding in found),
         initialization=initialization,
+        evidence=CONSTANT_EVIDENCE if rule.name == "constant" else EVIDENCE,
     )
-    return carried.within(LAW_ERROR.between(source_depth, target_depth)) if by_law and carried.in_scope else carried
+    if not carried.in_scope:
+        return carried
+    if by_law:
+        return carried.within(LAW_ERROR.between(source_depth, target_depth))
+    return carried.within(constant_error(source_depth, target_depth)) if rule.name == "constant" else carried

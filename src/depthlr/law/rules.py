@@ -10,6 +10,8 @@ from depthlr.errors import DepthlrError, did_you_mean
 Family = Literal["sgd", "adam"]
 
 LAW_EXPONENT = -1.5  # Prop. 1 (CNN) and its residual and Transformer twins: eta* = kappa L^(-3/2)
+CONSTANT_EXPONENT = -0.2  # fitted on the design recipes of RealBench: python -m experiments.realbench constant
+LONG_RUN = 500  # steps; evidence from short runs ends at 200, that of RealBench is from 1,200
 
 # The exponent depends on whether the step grows with the gradient, so any optimizer belongs to one of two families.
 FAMILIES: dict[Family, str] = {
@@ -62,6 +64,16 @@ RULES: dict[str, Rule] = {
         assumes="The best rate does not depend on depth; the rate is kept as it is.",
         exponent_sgd=0.0,
         exponent_adam=0.0,
+    ),
+    "constant": Rule(
+        name="constant",
+        source="RealBench, docs/realbench.md",
+        assumes=(
+            "Training as people run it: the library's initialization, warm-up and decay, 1,000 steps or more, the rate "
+            "tuned for the validation loss at the end; equal widths. One exponent for every model and optimizer."
+        ),
+        exponent_sgd=CONSTANT_EXPONENT,
+        exponent_adam=CONSTANT_EXPONENT,
     ),
     "law": Rule(
         name="law",
@@ -140,6 +152,24 @@ def transfer(rate: float, source_depth: float, target_depth: float, exponent: fl
     except (OverflowError, ZeroDivisionError):
         moved = math.inf
     return finite_rate(moved, f"depth {source:g}", f"depth {target:g}")
+
+
+def recommended_rule(
+    *, schedule: str = "constant", steps: int | None = None, own_init: bool = False, measurable: bool = False
+) -> str:
+    """The name of the rule that the evidence recommends, by facts of the recipe alone.
+
+    Args:
+        schedule: How the rate changes during the run.
+        steps: How many steps the run has. None if that is not known.
+        own_init: The model is initialized by its library, and not by `init_`.
+        measurable: There are models and batches to measure.
+    """
+    if schedule != "constant" or (steps or 0) >= LONG_RUN:
+        return "constant"
+    if measurable:
+        return "measured"
+    return "constant" if own_init else "law"
 
 
 def rule_named(name: str) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, carried_by
 from depthlr.law.fit import Fit
-from depthlr.law.rules import RULES, Family, carry, finite_rate, pathsum_transfer, rule_named
+from depthlr.law.rules import RULES, Family, carry, finite_rate, pathsum_transfer, recommended_rule, rule_named
 from depthlr.trace.depth import Depth, Units
 from depthlr.transfer.measured import Measured, check_measuring
 from depthlr.transfer.recipe import (
@@ -29,12 +30,24 @@ from depthlr.transfer.recipe import (
     is_adaptive,
 )
 
-__all__ = ["AmMup", "ByDepth", "CarryRule", "Fitted", "Law", "Measured", "Recipe", "make_rule", "transfer_rate"]
+__all__ = [
+    "AmMup",
+    "ByDepth",
+    "CarryRule",
+    "Constant",
+    "Fitted",
+    "Law",
+    "Measured",
+    "Recipe",
+    "make_rule",
+    "transfer_rate",
+]
 
 AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
+TIED = re.compile(r"weight sharing: \S+ is used 2 times")
 MEASURING = ("measured", "am-mup")  # rules that look at the models themselves
 
 
@@ -73,13 +86,16 @@ class ByDepth:
             depths = [depth.residual if over_updates else depth.total for depth in (here, there)]
             new = carry(chosen, rate, depths[0], depths[1], kind)
         adaptive = self.name == "law" and is_adaptive(optimizer, self.family, places)
+        outside = _depth_notes(here, there)
+        if self.name == "constant":  # it was fitted on models with tied embeddings too
+            outside = [note for note in outside if not TIED.match(note)]
         return carried_by(
             chosen,
             rate,
             new,
             here.total,
             there.total,
-            outside=_depth_notes(here, there),
+            outside=outside,
             facts={*here.norms, *there.norms, *([ADAPTIVE] if adaptive else [])},
             initialization=next((init for init in (OTHER_INIT, AS_INIT) if init in (first, second)), UNSEEN),
         )
@@ -98,6 +114,11 @@ class ByDepth:
 def Law(family: Family | None = None) -> ByDepth:
     """The paper's rule: rate ~ depth^(-3/2)."""
     return ByDepth("law", family)
+
+
+def Constant() -> ByDepth:
+    """One exponent for every recipe, rate ~ depth^(-0.2), fitted on real training: RealBench's design recipes."""
+    return ByDepth("constant")
 
 
 @dataclass(frozen=True)
@@ -211,15 +232,16 @@ def transfer_rate(
     Initialize both models by `init_` for the law, and as they will be trained for `Measured`. The result's `in_scope`
     says whether what the rule assumes was found. What speaks against the rate is in `notes`, which printing it shows.
 
-    Intervals were calibrated on runs of 100 to 200 steps; longer runs with warm-up and decay want a much flatter
-    exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned).
+    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
+    exponent, that of the rule 'constant'.
+    It is the default for recipes with a schedule or of 500 steps or more.
 
     Args:
         rate: the rate tuned on the source.
         source: a depth, a model, a function that builds it, energies measured before, or a `Recipe`.
         target: the same. Functions that build the models let `Measured` average over initializations.
         example: an input on which a model's depth is counted; the first of `batches` unless given.
-        rule: a rule, or its name. Unless given, models with batches are measured, and else the law is used.
+        rule: a rule, or its name. None takes the one that `recommended_rule` names for the recipes.
         batches: with `loss_fn` and `optimizer`, what the step is measured on, as `update_energy` takes them.
         loss_fn: of output and target; None takes the model's own loss.
         optimizer: a name, or a factory that takes the model.
@@ -234,7 +256,9 @@ def transfer_rate(
     given = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
     ends = [place if isinstance(place, Recipe) else Recipe(place, **given) for place in (source, target)]
     if rule is None:
-        rule = "law" if ends[0].batches is None else "measured"
+        longest = max(ends, key=lambda recipe: (recipe.schedule != "constant", recipe.steps or 0))
+        measurable = ends[0].batches is not None
+        rule = recommended_rule(schedule=longest.schedule, steps=longest.steps, measurable=measurable)
     if isinstance(rule, str):
         rule = make_rule(rule, family=family, aggregate=aggregate, seed=seed, seeds=seeds)
     return rule.carry(rate, ends[0], ends[1])

@@ -128,8 +128,8 @@ def suggest_rate(
     of `persistent_energy`: three batches or more. Where there is no such rate, an error says why. The model, its
     gradients, the optimizer and random states are left as they were.
 
-    Intervals were calibrated on runs of 100 to 200 steps; longer runs with warm-up and decay want a much flatter
-    exponent (-0.06 to -0.58 over effective depth in four recipes that were tuned).
+    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
+    exponent, that of the rule 'constant'.
     """
     if schedule not in SCHEDULE_NOTES:
         known = " or ".join(SCHEDULE_NOTES)

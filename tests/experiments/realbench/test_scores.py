@@ -5,13 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from depthlr.law.carried_rate import RECIPE_SPREAD, STUDENT_QUANTILE, TUNING_NOISE, constant_error
+from depthlr.law.rules import CONSTANT_EXPONENT
+from experiments.realbench.candidates import CANDIDATES, candidates_table, errors, table
+from experiments.realbench.constant import fit_constant
+from experiments.realbench.judge import verdict
 from experiments.realbench.oracle import COLUMNS
 from experiments.realbench.recipes import RECIPES
-from experiments.realbench.scores import Curve, Tuned, gain, read_tuned, rule_errors, table
+from experiments.realbench.scores import Curve, Tuned, gain, read_tuned
 
 RESULTS = Path(__file__).parents[3] / "results" / "realbench"
 
@@ -36,14 +42,46 @@ def tuned(name: str, exponent: float) -> Tuned:
     return Tuned(name, {size: exponent * math.log10(depth) for size, depth in depths.items()}, depths, 0.01, ())
 
 
-def test_rules_err_by_what_their_exponent_misses() -> None:
+def test_rules_err_by_what_their_exponent_misses(tmp_path) -> None:
     recipes = [tuned("a", -0.2), tuned("b", -0.4), tuned("c", -0.4)]
     twice, fourfold = math.log10(2), math.log10(4)
-    assert rule_errors(recipes, "copy")["a"] == pytest.approx([0.2 * twice, 0.2 * fourfold])
-    assert rule_errors(recipes, "constant exponent")["a"] == pytest.approx([0.2 * twice, 0.2 * fourfold])
-    assert rule_errors(recipes, "constant exponent")["b"] == pytest.approx([0.1 * twice, 0.1 * fourfold])
-    assert rule_errors(recipes, "law")["c"] == pytest.approx([1.1 * twice, 1.1 * fourfold])
+    assert errors("copy", recipes, tmp_path)["a"] == pytest.approx([0.2 * twice, 0.2 * fourfold])
+    assert errors("constant exponent", recipes, tmp_path)["a"] == pytest.approx([0.2 * twice, 0.2 * fourfold])
+    assert errors("constant exponent", recipes, tmp_path)["b"] == pytest.approx([0.1 * twice, 0.1 * fourfold], abs=0.01)
+    assert errors("law", recipes, tmp_path)["c"] == pytest.approx([1.1 * twice, 1.1 * fourfold])
+    assert errors("readings in warm-up", recipes, tmp_path) == {}
     assert recipes[0].exponent == pytest.approx(-0.2)
+
+
+def test_a_noisy_recipe_hardly_moves_the_constant_exponent() -> None:
+    sure = [tuned(name, exponent) for name, exponent in zip("abcd", (-0.2, -0.22, -0.18, -0.2), strict=True)]
+    noisy = replace(tuned("e", 0.6), standard_error=0.3)
+    assert fit_constant(sure).exponent == pytest.approx(-0.2)
+    assert abs(fit_constant([*sure, noisy]).exponent + 0.2) < 0.1
+
+
+def test_the_interval_widens_with_the_spread_of_recipes_and_with_depth() -> None:
+    alike, unlike = ([tuned("a", -0.2), tuned("b", b), tuned("c", c)] for b, c in ((-0.21, -0.19), (-0.6, 0.2)))
+    assert fit_constant(unlike).half_width(4) > 2 * fit_constant(alike).half_width(4)
+    assert fit_constant(unlike).half_width(4) > fit_constant(unlike).half_width(2)
+
+
+def test_the_shipped_rule_is_the_fit_of_the_committed_design_half() -> None:
+    design = [read_tuned(RESULTS / f"{recipe.name}.csv") for recipe in RECIPES if recipe.split == "design"]
+    fit = fit_constant(design)
+    committed = json.loads((RESULTS / "rule.json").read_text())
+    assert committed == asdict(fit) | {"digest": fit.digest}
+    assert fit.exponent == CONSTANT_EXPONENT
+    assert (fit.spread, fit.noise, fit.quantile) == (RECIPE_SPREAD, TUNING_NOISE, STUDENT_QUANTILE)
+    assert fit.half_width(34 / 6) == pytest.approx(constant_error(6, 34))
+
+
+def test_the_verdict_names_every_rule_and_the_coverage() -> None:
+    text = verdict([tuned(name, exponent) for name, exponent in (("a", -0.2), ("b", -0.1), ("c", -0.25))])
+    assert "| a | -0.20 | 0.01 | " in text
+    assert "less than copy" in text
+    assert "less than law" in text
+    assert "holds 6 of 6 tuned rates" in text
 
 
 def test_the_bootstrap_holds_a_gain_that_every_recipe_shows() -> None:
@@ -85,9 +123,13 @@ def test_the_page_shows_the_table_of_the_committed_results() -> None:
     shown = page.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0]
     design = [recipe.name for recipe in RECIPES if recipe.split == "design"]
     finished = [name for name in design if (RESULTS / f"{name}.json").is_file()]
-    assert shown == table([read_tuned(RESULTS / f"{name}.csv") for name in finished])
+    found = [read_tuned(RESULTS / f"{name}.csv") for name in finished]
+    assert shown == table(found, RESULTS)
+    shown = page.partition("<!-- candidates -->\n")[2].partition("<!-- /candidates -->")[0]
+    assert shown == candidates_table(found, RESULTS)
+    assert len(shown.splitlines()) == len(CANDIDATES) + 2
 
 
-def test_the_printed_table_has_a_row_for_each_recipe() -> None:
-    text = table([tuned("a", -0.2), tuned("b", -0.4)])
-    assert [line.split("|")[1].strip() for line in text.splitlines()[2:]] == ["a", "b", "median of 2"]
+def test_the_printed_table_has_a_row_for_each_recipe(tmp_path) -> None:
+    text = table([tuned("a", -0.2), tuned("b", -0.4), tuned("c", -0.4)], tmp_path)
+    assert [line.split("|")[1].strip() for line in text.splitlines()[2:]] == ["a", "b", "c", "median of 3"]
