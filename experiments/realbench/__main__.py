@@ -12,7 +12,8 @@ import typer
 
 from experiments.realbench import data as packed
 from experiments.realbench.oracle import sweep_recipe, write_table
-from experiments.realbench.recipes import RECIPES, RealRecipe
+from experiments.realbench.readings import write_readings
+from experiments.realbench.recipes import RECIPES, RealRecipe, recipe_named
 from experiments.realbench.scores import read_tuned, table
 
 app = typer.Typer(
@@ -22,7 +23,10 @@ app = typer.Typer(
 )
 RESULTS, WORK = Path("results/realbench"), Path("out/realbench")
 Folder = Annotated[Path, typer.Option("--data", help="the folder of the packed data")]
-Only = Annotated[list[str] | None, typer.Option(help="design, judged, or a recipe's name (repeat) [all]")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="design, judged, a recipe, or a variant such as gpt2-adamw-cosine?steps=300 (repeat) [all]"),
+]
 
 
 @app.command()
@@ -56,7 +60,6 @@ def oracle(
     work: Annotated[Path, typer.Option(help="where sweeps are kept")] = WORK,
     out: Annotated[Path, typer.Option(help="where tables go")] = RESULTS,
     seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
-    seed: Annotated[int | None, typer.Option(help="sweep this further seed alone, into a table of its own")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="a few steps at the two smallest sizes")] = False,
 ) -> None:
     """Sweep recipes for their tuned rates. It says how far it came, and nothing of what it found."""
@@ -64,10 +67,30 @@ def oracle(
     for recipe in chosen(only):
         left = None if seconds is None else seconds - (time.monotonic() - start)
         swept = smoked(recipe) if smoke else recipe
-        swept = swept if seed is None else with_seed(swept, seed)
         done = sweep_recipe(swept, data, work, seconds=left)
         write_table(swept, work, out)
         print(f"{swept.name}: {'finished' if done else 'not finished'}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+@app.command()
+def readings(
+    data: Folder,
+    only: Only = None,
+    results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="where readings go")] = RESULTS / "readings",
+    device: Annotated[str, typer.Option(help="where models are trained")] = "cuda",
+    smoke: Annotated[bool, typer.Option("--smoke", help="one reading at the two smallest sizes")] = False,
+) -> None:
+    """Read recipes during warm-up, at the tuned rate of their smallest size."""
+    for recipe in chosen(only):
+        tuned = read_tuned(results / f"{recipe.name}.csv")
+        rate = 10 ** tuned.decades[min(tuned.decades)]
+        table = out / f"{recipe.name}.csv"
+        if smoke:
+            write_readings(smoked(recipe), data, rate, table, device=device, steps=(0, 2), seeds=(0,), multiples=(1.0,))
+        else:
+            write_readings(recipe, data, rate, table, device=device)
+        print(recipe.name, flush=True)
 
 
 @app.command(name="table")
@@ -88,18 +111,9 @@ def print_table(
 
 
 def chosen(only: list[str] | None) -> list[RealRecipe]:
-    """Recipes by name or by half."""
-    known = {name for recipe in RECIPES for name in (recipe.name, recipe.split)}
-    for name in only or ():
-        if name not in known:
-            raise typer.BadParameter(f"there is no recipe {name!r}: python -m experiments.realbench list")
-    return [recipe for recipe in RECIPES if not only or recipe.name in only or recipe.split in only]
-
-
-def with_seed(recipe: RealRecipe, seed: int) -> RealRecipe:
-    """The recipe with one further seed alone, where two leave a noise floor of more than 0.05 decades."""
-    study = replace(recipe.study, search=replace(recipe.study.search, seeds=(seed,)))
-    return replace(recipe, name=f"{recipe.name}+seed{seed}", study=study)
+    """Recipes by name (variants too) or by half, in the order of the list."""
+    found = [recipe for recipe in RECIPES if not only or recipe.split in only]
+    return found + [recipe_named(name) for name in only or () if name not in {"design", "judged"}]
 
 
 def smoked(recipe: RealRecipe) -> RealRecipe:

@@ -8,9 +8,12 @@ replaced before judging if its validation loss at the best rate rises over the l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from depthlr.errors import DepthlrError
+from depthlr.models.spec import parse_spec
+from depthlr.spec_text import parse_value, split_spec
 from depthlr.study.description import Data, Models, Search, Study
 from depthlr.training.training import Training
 
@@ -141,5 +144,30 @@ RECIPES: tuple[RealRecipe, ...] = (
 
 
 def recipe_named(name: str) -> RealRecipe:
-    """The recipe of that name."""
-    return next(recipe for recipe in RECIPES if recipe.name == name)
+    """The recipe of that name, or a variant of it: `gpt2-adamw-cosine?steps=300&sizes=2,16`.
+
+    A variant replaces `steps`, `batch`, `weight_decay`, `variance` (own or gating: the initialization), `seeds`,
+    `sizes`, or an argument of the model, such as `width`.
+
+    Raises:
+        DepthlrError: there is no such recipe.
+    """
+    base, changes = split_spec(name, "steps=300")
+    found = next((recipe for recipe in RECIPES if recipe.name == base), None)
+    if found is None:
+        raise DepthlrError(f"there is no recipe {base!r}: python -m experiments.realbench list.")
+    study = found.study
+    training, model, search = study.training, study.model, study.search
+    for key, text in changes.items():
+        value: Any = parse_value(text)
+        if key in {"steps", "batch", "variance", "weight_decay"}:
+            training = replace(training, **{key: value})
+        elif key == "seeds":
+            search = replace(search, seeds=value if isinstance(value, tuple) else (value,))
+        elif key == "sizes":
+            model = replace(model, sizes=value if isinstance(value, tuple) else (value,))
+        else:
+            model = replace(model, spec=str(parse_spec(model.spec).with_arguments(**{key: value})))
+    suffix = "".join(f"+{key}{text.replace(',', '-')}" for key, text in sorted(changes.items()))
+    changed = replace(study, name=base + suffix, training=training, model=model, search=search)
+    return replace(found, name=base + suffix, study=changed)

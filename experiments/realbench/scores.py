@@ -85,7 +85,7 @@ class Tuned:
 def read_tuned(path: Path, metric: str = "validation") -> Tuned:
     """A recipe's tuned rates, judged by one column of its table and of the tables of further seeds beside it."""
     rows = []
-    for part in (path, *sorted(path.parent.glob(f"{path.stem}+seed*.csv"))):
+    for part in (path, *sorted(path.parent.glob(f"{path.stem}+seeds*.csv"))):
         with open(part, newline="") as file:
             rows += [row for row in csv.DictReader(file) if row[metric]]
     curves: dict[tuple[int, int], list[dict[str, str]]] = {}

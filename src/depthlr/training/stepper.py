@@ -45,8 +45,8 @@ class Stepper:
         held_out: Examples | None = None,
     ) -> None:
         training = task.training
-        self._device, self._compiled = device, compiled
-        self.model = another(task, model).to(self._device).train()
+        self.device, self.examples, self._compiled = device, examples, compiled
+        self.model = another(task, model).to(self.device).train()
         images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
         if images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -55,16 +55,16 @@ class Stepper:
             compile_repeated(self.model)
         steps = training.run_steps
         factors = factors_of(training.schedule, steps, training.warmup or 0.0, training.cooldown or 0.0)
-        self._factors = torch.tensor(factors, dtype=torch.float64).to(self._device, torch.float32)
-        self._order = torch.zeros(steps, training.batch, dtype=torch.int64, device=self._device)
-        self._chances = torch.zeros_like(task.chances(0), device=self._device)
-        self._place = torch.zeros(1, dtype=torch.int64, device=self._device)
-        self._base = torch.zeros(1, device=self._device)
-        self._rate = torch.zeros((), device=self._device)
-        self.losses = torch.zeros(steps, device=self._device)
-        optimizers = make_optimizers(training, self.model, self._rate, captured=True)
-        self._step = Step(task, self.model, examples, optimizers, self._device, channels_last=images)
-        self.held_out = None if held_out is None else HeldOut(task, held_out, self._device, channels_last=images)
+        self._factors = torch.tensor(factors, dtype=torch.float64).to(self.device, torch.float32)
+        self._order = torch.zeros(steps, training.batch, dtype=torch.int64, device=self.device)
+        self._chances = torch.zeros_like(task.chances(0), device=self.device)
+        self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._base = torch.zeros(1, device=self.device)
+        self.rate = torch.zeros((), device=self.device)
+        self.losses = torch.zeros(steps, device=self.device)
+        self.optimizers = make_optimizers(training, self.model, self.rate, captured=True)
+        self._step = Step(task, self.model, examples, self.optimizers, self.device, channels_last=images)
+        self.held_out = None if held_out is None else HeldOut(task, held_out, self.device, channels_last=images)
 
     def load(self, start: Start, rate: float) -> None:
         """Begin a run at a rate. Asynchronous on a GPU."""
@@ -73,7 +73,7 @@ class Stepper:
                 tensor.copy_(start.state[name])
         if self._average is not None:
             self._average.restart(self.model)
-        reset_state(self._step.optimizers)
+        reset_state(self.optimizers)
         self._order.copy_(start.order)
         self._chances.copy_(start.chances)
         self._base.fill_(rate)
@@ -82,7 +82,7 @@ class Stepper:
 
     def __call__(self) -> None:
         """One step."""
-        self._rate.copy_((self._base * self._factors.index_select(0, self._place)).squeeze(0))
+        self.rate.copy_((self._base * self._factors.index_select(0, self._place)).squeeze(0))
         indices = self._order.index_select(0, self._place).squeeze(0)
         loss = self._step(indices, self._chances.index_select(0, self._place).squeeze(0))
         if self._average is not None:
@@ -106,7 +106,7 @@ class Stepper:
 
     def _random_state(self) -> Tensor:
         """Of the generator from which models on the device draw; it lies on the host."""
-        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
+        return torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
 
 
 def another(task: Task, model: nn.Module) -> nn.Module:

@@ -1,0 +1,119 @@
+"""Candidate rules on the design half: each predicts the change of the tuned rate from the smallest size to a larger one.
+
+What a rule fits, it fits on the other recipes. A candidate that needs a table which a recipe does not have yet says
+nothing about it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median
+
+from depthlr.law.power import LAW_EXPONENT
+from experiments.realbench.constant import fit_constant
+from experiments.realbench.scores import Tuned, read_tuned
+
+WARM_UP = (10, 30, 60, 120)
+THIRD = 1 / 3
+Changes = Mapping[int, float]  # log10 of the predicted change, by size
+Candidate = Callable[[Tuned, Sequence[Tuned], Path], Changes | None]
+
+
+def by_exponent(exponent: float, recipe: Tuned) -> Changes:
+    """A power of effective depth."""
+    first, *larger = sorted(recipe.decades)
+    return {size: exponent * math.log10(recipe.depths[size] / recipe.depths[first]) for size in larger}
+
+
+def constant(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes:
+    """One exponent, fitted on the other recipes."""
+    return by_exponent(fit_constant(others).exponent, recipe)
+
+
+def reading(steps: Sequence[int], multiple: float) -> Candidate:
+    """The change of (E / R)^(-1/2), averaged in decades over these steps and the seeds."""
+
+    def predict(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes | None:
+        path = results / "readings" / f"{recipe.name}.csv"
+        if not path.is_file():
+            return None
+        found: dict[int, list[float]] = {}
+        for row in _rows(path):
+            if int(row["step"]) in steps and math.isclose(float(row["multiple"]), multiple, rel_tol=1e-3):
+                relative = float(row["energy"]) / float(row["variance"])
+                found.setdefault(int(row["size"]), []).append(-0.5 * math.log10(relative))
+        first, *larger = sorted(found)
+        return {size: fmean(found[size]) - fmean(found[first]) for size in larger}
+
+    return predict
+
+
+def compressed(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes | None:
+    """The change of the tuned rate when the whole schedule takes a tenth of the steps."""
+    path = results / f"{recipe.name}+steps120.csv"
+    if not path.is_file() or not json.loads(path.with_suffix(".json").read_text())["complete"]:
+        return None
+    short = read_tuned(path)
+    first, *larger = sorted(short.decades)
+    return {size: short.decades[size] - short.decades[first] for size in larger}
+
+
+def halfway(one: Candidate, other: Candidate) -> Candidate:
+    """The mean of two candidates."""
+
+    def predict(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes | None:
+        first, second = one(recipe, others, results), other(recipe, others, results)
+        if first is None or second is None:
+            return None
+        return {size: (first[size] + second[size]) / 2 for size in first}
+
+    return predict
+
+
+CANDIDATES: dict[str, Candidate] = {
+    "copy": lambda recipe, others, results: by_exponent(0.0, recipe),
+    "constant exponent": constant,
+    "law": lambda recipe, others, results: by_exponent(LAW_EXPONENT, recipe),
+    "reading, step 0": reading((0,), 1.0),
+    "readings in warm-up": reading(WARM_UP, 1.0),
+    "the same at a third of the rate": reading(WARM_UP, THIRD),
+    "the same at three times the rate": reading(WARM_UP, 3.0),
+    "readings and constant, halfway": halfway(reading(WARM_UP, 1.0), constant),
+    "schedule compressed to a tenth": compressed,
+}
+
+
+def errors(name: str, recipes: Sequence[Tuned], results: Path) -> dict[str, list[float]]:
+    """A candidate's errors in decades at the larger sizes, by recipe."""
+    found = {}
+    for recipe in recipes:
+        others = [other for other in recipes if other.name != recipe.name]
+        changes = CANDIDATES[name](recipe, others, results)
+        if changes is not None:
+            first = min(recipe.decades)
+            actual = {size: recipe.decades[size] - recipe.decades[first] for size in changes}
+            found[recipe.name] = [abs(changes[size] - actual[size]) for size in changes]
+    return found
+
+
+def candidates_table(recipes: Sequence[Tuned], results: Path) -> str:
+    """Each candidate's median error by recipe, then over recipes."""
+    names = [recipe.name for recipe in recipes]
+    lines = ["| candidate | " + " | ".join(names) + " | median |", "|---|" + "---|" * (len(names) + 1)]
+    for candidate in CANDIDATES:
+        found = {name: median(values) for name, values in errors(candidate, recipes, results).items()}
+        cells = [f"{found[name]:.2f}" if name in found else "-" for name in names]
+        total = f"{median(found.values()):.2f}" + ("" if len(found) == len(names) else f" of {len(found)}")
+        lines.append(f"| {candidate} | " + " | ".join(cells) + f" | {total} |")
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def _rows(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
