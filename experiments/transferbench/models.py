@@ -9,9 +9,9 @@ from torch.optim import Optimizer
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
+from depthlr.optimizers import make_optimizers
 from depthlr.study.task import task_at
 from depthlr.training.device import chosen_device
-from depthlr.training.optimizer import make_optimizers
 from experiments.transferbench.probe import Batch
 from experiments.transferbench.task import Task
 

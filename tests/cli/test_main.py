@@ -19,8 +19,9 @@ from typer.main import get_command
 import depthlr
 from depthlr.cli import main, options, transfer
 from depthlr.cli.app import VERBS, app
-from depthlr.energy import OPTIMIZERS, persistent
+from depthlr.energy import persistent
 from depthlr.law import OPTIMIZER_FAMILIES
+from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Search, Training, sweep
 from depthlr.transfer import rules
 from experiments.paper.app import app as paper

@@ -283,7 +283,7 @@ def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkey
         (["depth", "cnn?layer=3"], "did you mean 'layers'"),
         (["depth", "no.such.module:net"], "no.such.module"),
         (["depth", "mlp?layers=0"], "layers"),
-        (["measure", "cnn?layers=2&width=4", "--optimizer", "sdg"], "unknown optimizer"),
+        (["measure", "cnn?layers=2&width=4", "--optimizer", "sdg"], "the optimizer is 'sdg'"),
         (["measure", "cnn?layers=2&width=4", "--batch", "0"], "at least 1"),
         (["measure", "cnn?layers=2&width=4", "--seeds", "0"], "at least one"),
         (["fit", "no-such-file.csv"], "cannot be read"),

@@ -24,12 +24,12 @@ from depthlr.energy import (
 )
 from depthlr.energy.batches import LEARNT_FROM
 from depthlr.energy.persistent import LEAST_SHARE
-from depthlr.energy.step import muon
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
 from depthlr.models.convolution import CNN, ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT
+from depthlr.optimizers import named_optimizers
 
 Batches = list[tuple[Tensor, Tensor]]
 DRAWS = 150  # of random batches, where a law is about a mean
@@ -45,7 +45,7 @@ OPTIMIZERS = {
     "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True),
     "adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.1),
     "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.05),
-    "muon": lambda model: muon(model.parameters(), lr=0.1),
+    "muon": lambda model: named_optimizers("muon", model, 0.1),
 }
 
 
@@ -503,7 +503,7 @@ def read_frozen(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
             "sgd",
             "does not depend on any train",
         ),
-        (made, B, F.cross_entropy, "sdg", "unknown optimizer"),
+        (made, B, F.cross_entropy, "sdg", "the optimizer is 'sdg'"),
         (made, B, F.cross_entropy, torch.optim.LBFGS, "closure"),
         (made, B, F.cross_entropy, torch.optim.SGD(nn.Linear(2, 2).parameters()), "none of the model"),
         (nn.ReLU, B, F.cross_entropy, "sgd", "no parameters"),

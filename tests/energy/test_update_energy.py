@@ -15,13 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr.energy import persistent_energy, update_energy, update_energy_over_seeds
-from depthlr.energy.step import muon, step_direction
+from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
 from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.transformer import GPT
 from depthlr.models.vit import ViT
+from depthlr.optimizers import named_optimizers
 
 X, Y = torch.randn(6, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0, 2])
 
@@ -248,7 +249,7 @@ def test_step_direction_keeps_its_digits_at_a_tiny_rate_in_single_precision() ->
 
 
 def test_muon_takes_matrices_and_adamw_the_rest() -> None:
-    made = muon(resnet().parameters())
+    made = named_optimizers("muon", resnet())
     assert [type(o).__name__ for o in made] == ["Muon", "AdamW"]
     assert all(p.dim() == 2 for p in made[0].param_groups[0]["params"])
 
@@ -446,7 +447,7 @@ class Rateless(torch.optim.Optimizer):
         (resnet, (X, Y), zero_gradient, "sgd", "gradient is zero"),
         (resnet, (X, Y), lambda out, y: torch.ones(()), "sgd", "does not depend on any trainable"),
         (resnet, (X, Y), lambda out, y: out, "sgd", "must return one number"),
-        (resnet, (X, Y), F.cross_entropy, "sdg", "unknown optimizer"),
+        (resnet, (X, Y), F.cross_entropy, "sdg", "the optimizer is 'sdg'"),
         (resnet, (X, Y), F.cross_entropy, 0.1, "optimizer is a float"),
         (resnet, (X, Y), F.cross_entropy, torch.optim.LBFGS, "closure"),
         (

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.law import grid_spacing
+from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Models, Search, Study, Training, difference, parse_study, study_from_dict, to_toml
 from depthlr.study.description import SEARCHES, read_study
 from depthlr.training.schedule import SCHEDULES, WARMING
-from depthlr.training.training import BRANCH_SCALES, DECAYS, METRICS, OPTIMIZERS, PRECISIONS, VARIANCES
+from depthlr.training.training import BRANCH_SCALES, DECAYS, METRICS, PRECISIONS, VARIANCES
 
 TEXT = """
 name = "first"

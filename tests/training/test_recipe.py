@@ -17,10 +17,10 @@ from torch import nn
 from depthlr.data import load_digits
 from depthlr.data.examples import one_pass, split
 from depthlr.errors import DepthlrError
+from depthlr.optimizers import make_optimizers
 from depthlr.training import Cell, SerialRunner, Task, Training
 from depthlr.training.augment import augmented, chances, moved
 from depthlr.training.graphs import GraphRunner
-from depthlr.training.optimizer import make_optimizers
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, WeightAverage
 

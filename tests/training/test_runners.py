@@ -30,6 +30,7 @@ from torch import nn
 from depthlr import check
 from depthlr.data import load_digits
 from depthlr.errors import DepthlrError
+from depthlr.optimizers import OPTIMIZERS, CapturedMuon
 from depthlr.training import (
     Cell,
     SerialRunner,
@@ -41,11 +42,9 @@ from depthlr.training import (
 )
 from depthlr.training.cell import has_diverged
 from depthlr.training.engine import open_engine
-from depthlr.training.optimizer import CapturedMuon
 from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
 from depthlr.training.stepper import Stepper, another, compile_repeated, start_of
 from depthlr.training.task import Task
-from depthlr.training.training import OPTIMIZERS
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]

@@ -330,7 +330,7 @@ def headless() -> nn.Module:
         (resnet, {"loss_fn": scaled(0.0)}, "gradient is zero"),
         (headless, {}, "readout is zero"),
         (Huge, {"loss_fn": lambda out, y: out.mean()}, "persistent energy is (inf|nan), .* check the init"),
-        (resnet, {"optimizer": "sdg"}, "unknown optimizer"),
+        (resnet, {"optimizer": "sdg"}, "the optimizer is 'sdg'"),
         (lambda: STEPPED, {"optimizer": stepped(STEPPED)}, "taken steps already"),
         (lambda: STEPPED, {"optimizer": stepped(STEPPED, torch.optim.Adam)}, "taken steps already"),
         (resnet, {"optimizer": torch.optim.RAdam}, "plain SGD's, .* measure Adam"),

@@ -8,10 +8,9 @@ from depthlr.energy.persistent import (
     persistent_energy_over_seeds,
     rate_over_draws,
 )
-from depthlr.energy.step import OPTIMIZERS, step_direction
+from depthlr.energy.step import step_direction
 
 __all__ = [
-    "OPTIMIZERS",
     "DrawnRate",
     "Energy",
     "EnergyOverSeeds",

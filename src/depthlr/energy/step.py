@@ -17,34 +17,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer, SparseAdam
 
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.optimizers import OPTIMIZERS, named_optimizers
 
-Optimizers = Optimizer | Sequence[Optimizer]
 OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
 LARGEST_GROUP = "it is the rate of the parameter group with the largest rate; the others keep their ratios to it."
-
-
-def muon(parameters: Iterable[nn.Parameter], lr: float = 1e-3) -> list[Optimizer]:
-    """Muon on 2-D weights, AdamW on the rest."""
-    if not hasattr(torch.optim, "Muon"):
-        raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
-    everything = list(parameters)
-    matrices = [p for p in everything if p.dim() == 2]
-    rest = [p for p in everything if p.dim() != 2]
-    made: list[Optimizer] = []
-    if matrices:
-        made.append(torch.optim.Muon(matrices, lr=lr, weight_decay=0.0))
-    if rest:
-        made.append(torch.optim.AdamW(rest, lr=lr, weight_decay=0.0))
-    return made
-
-
-OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], Optimizers]] = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=1e-3),
-    "momentum": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
-    "adam": lambda p: torch.optim.Adam(p, lr=1e-3),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
-    "muon": muon,
-}
 
 
 def is_factory(optimizer: Any) -> bool:
@@ -108,9 +84,7 @@ def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
         model: The model whose own parameters a name, a class or a factory puts into groups.
     """
     if isinstance(optimizer, str):
-        if optimizer not in OPTIMIZERS:
-            raise DepthlrError(f"unknown optimizer {optimizer!r}: known are {', '.join(OPTIMIZERS)}.")
-        optimizer = OPTIMIZERS[optimizer](list(model.parameters()))
+        optimizer = named_optimizers(optimizer, model)
     made = _made_by(optimizer, model) if is_factory(optimizer) else optimizer
     if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
         made = made[0]  # Lightning: optimizers and schedulers

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from depthlr.optimizers import make_optimizers
 from depthlr.trace.run import attributes_kept, random_states_kept
 from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import chosen_device, explain_full_memory, products_in
-from depthlr.training.optimizer import make_optimizers
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
-from depthlr.training.optimizer import forget, make_optimizers
+from depthlr.optimizers import make_optimizers, reset_state
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
@@ -73,7 +73,7 @@ class Stepper:
                 tensor.copy_(start.state[name])
         if self._average is not None:
             self._average.restart(self.model)
-        forget(self.optimizers)
+        reset_state(self.optimizers)
         self._order.copy_(start.order)
         self._chances.copy_(start.chances)
         self._base.fill_(rate)

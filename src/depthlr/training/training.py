@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from depthlr import check
 from depthlr.errors import DepthlrError
+from depthlr.optimizers import check_optimizer
 from depthlr.python_name import is_python_name
 from depthlr.training.augment import parse_augment
 from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING
 
-OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "muon")
 PRECISIONS = ("fp32", "tf32", "bf16")
 METRICS = ("budget", "last_epoch", "validation")
 VARIANCES = ("gating", "he", "own")
@@ -58,9 +56,7 @@ class Training:
     def __post_init__(self) -> None:
         if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
             raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
-        check.one_of("training.optimizer", self.optimizer, OPTIMIZERS)
-        if self.optimizer == "muon" and not hasattr(torch.optim, "Muon"):
-            raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
+        check_optimizer("training.optimizer", self.optimizer)
         if not is_python_name(check.text("training.schedule", self.schedule)):
             check.one_of("training.schedule", self.schedule, SCHEDULES)
         check.one_of("training.precision", self.precision, PRECISIONS)

@@ -1,36 +1,97 @@
-"""The optimizers a cell can use: torch's own, with their rate on the host or, for captured steps, on the device.
+"""The optimizers that have a name. Measurements, training and captured steps all make them here.
 
-Torch's fused SGD, Adam and AdamW read their rate from the device. Its Muon reads a number from the host, so ours stands
-here; tests compare it with torch's.
+They are torch's own. Torch's fused SGD, Adam and AdamW can read their rate from the device, as a captured step must.
+Its Muon cannot, so a captured step uses `CapturedMuon`; tests compare it with torch's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from depthlr.training.training import Training
+from depthlr import check
+from depthlr.errors import DepthlrError
+from depthlr.law.rules import OPTIMIZER_FAMILIES
 
-MOMENTUM, POLYNOMIAL, ITERATIONS = 0.95, (3.4445, -4.775, 2.0315), 5
+OPTIMIZERS = tuple(OPTIMIZER_FAMILIES)
+MUON_MOMENTUM, POLYNOMIAL, ITERATIONS = 0.95, (3.4445, -4.775, 2.0315), 5
 LIKE_ADAMW = "match_rms_adamw"  # Muon's update times 0.2 sqrt(larger side), which is the size of AdamW's
 
 
-def make_optimizers(
-    training: Training, model: nn.Module, rate: float | Tensor, *, captured: bool = False
-) -> list[Optimizer]:
-    """The optimizers of a cell; Muon takes the matrices and leaves the rest to AdamW.
+class OptimizerOptions(Protocol):
+    """The entries of a training that decide its optimizer."""
+
+    @property
+    def optimizer(self) -> str: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def momentum(self) -> float | None: ...
+    @property
+    def betas(self) -> tuple[float, float] | None: ...
+    @property
+    def eps(self) -> float | None: ...
+    @property
+    def decay(self) -> str | None: ...
+    @property
+    def muon(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class DefaultOptions:
+    """The options of a named optimizer that a user does not train with, only measures: torch's defaults."""
+
+    optimizer: str
+    betas: None = None
+    eps: None = None
+    decay: None = None
+    muon: None = None
+
+    @property
+    def momentum(self) -> float | None:
+        return 0.9 if self.optimizer == "momentum" else None
+
+    @property
+    def weight_decay(self) -> float:
+        return 0.01 if self.optimizer == "adamw" else 0.0
+
+
+def named_optimizers(name: str, model: nn.Module, rate: float = 1e-3) -> list[Optimizer]:
+    """The optimizers of that name with torch's default options.
 
     Args:
-        training: names the optimizer and its options.
-        model: whose trainable parameters are stepped.
-        rate: of every group: a number, or a tensor that a captured step reads anew at every replay.
-        captured: use implementations whose step can be captured in a CUDA graph.
+        name: One of `OPTIMIZERS`.
+        model: The model whose parameters are stepped.
+        rate: The rate of every group.
     """
-    everything = [p for p in model.parameters() if p.requires_grad]
+    check_optimizer("the optimizer", name)
+    return make_optimizers(DefaultOptions(name), model, rate)
+
+
+def check_optimizer(entry: str, name: object) -> None:
+    """Raise if there is no optimizer of that name, or none in this version of torch."""
+    check.one_of(entry, name, OPTIMIZERS)
+    if name == "muon" and not hasattr(torch.optim, "Muon"):
+        raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
+
+
+def make_optimizers(
+    training: OptimizerOptions, model: nn.Module, rate: float | Tensor, *, captured: bool = False
+) -> list[Optimizer]:
+    """The optimizers of a training. Muon takes the matrices and leaves the rest to AdamW.
+
+    Args:
+        training: The name of the optimizer, and its options.
+        model: The model whose trainable parameters are stepped.
+        rate: The rate of every group: a number, or a tensor that a captured step reads anew at every replay.
+        captured: Use implementations whose step can be captured in a CUDA graph.
+    """
+    everything = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
     decayed = decayed_parameters(model) if training.decay == "weights" else {id(p) for p in everything}
 
     def groups(parameters: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
@@ -106,18 +167,18 @@ class CapturedMuon(Optimizer):
             if not state:
                 state["momentum"] = torch.zeros_like(parameter)
             assert parameter.grad is not None
-            state["momentum"].lerp_(parameter.grad, 1 - MOMENTUM)
-            updates.append(parameter.grad.lerp(state["momentum"], MOMENTUM))
+            state["momentum"].lerp_(parameter.grad, 1 - MUON_MOMENTUM)
+            updates.append(parameter.grad.lerp(state["momentum"], MUON_MOMENTUM))
         rows, columns = parameters[0].shape
         factor = max(1.0, rows / columns) ** 0.5
         if self._scale == LIKE_ADAMW:
             factor = 0.2 * max(rows, columns) ** 0.5
-        for parameter, update in zip(parameters, _orthogonalised(torch.stack(updates)), strict=True):
+        for parameter, update in zip(parameters, _orthogonalize(torch.stack(updates)), strict=True):
             parameter.mul_(1 - rate * decay)
             parameter.sub_(update * (rate * factor))
 
 
-def _orthogonalised(matrices: Tensor) -> Tensor:  # (count, rows, columns)
+def _orthogonalize(matrices: Tensor) -> Tensor:  # (count, rows, columns)
     """The nearest matrices with all singular values near 1, by a quintic iteration on the wide side."""
     a, b, c = POLYNOMIAL
     x = matrices.bfloat16()
@@ -130,7 +191,7 @@ def _orthogonalised(matrices: Tensor) -> Tensor:  # (count, rows, columns)
     return x.mT if tall else x
 
 
-def forget(optimizers: Sequence[Optimizer]) -> None:
+def reset_state(optimizers: Sequence[Optimizer]) -> None:
     """Set moments and step counts to zero, in place: the state before the first step."""
     for optimizer in optimizers:
         for slots in optimizer.state.values():
