@@ -147,8 +147,8 @@ def depthlr_sweep(studies: list[Study], folder: Path) -> Ran:
     cells = 0
     start = time.perf_counter()
     for number, study in enumerate(studies):
-        with open_engine(partial(task_at, study, examples=examples), device="cpu") as open_runner:
-            results = sweep(study, open_runner, folder / f"{number}.sqlite", examples=examples)
+        with open_engine(partial(task_at, study, examples=examples), device="cpu") as executor:
+            results = sweep(study, executor, folder / f"{number}.sqlite", examples=examples)
         cells += len(results.records)
         for curve in results.curves:
             assert curve.optimum is not None

@@ -68,11 +68,11 @@ def _swept(study: Study) -> Results:
     depths = depths_of(study, examples.input)
     with (
         tempfile.TemporaryDirectory() as folder,
-        engine_for(study, examples) as open_runner,
+        engine_for(study, examples) as executor,
         SweepProgress(study) as progress,
     ):
         path = Path(folder) / "demo.sqlite"
-        return sweep(study, open_runner, path, examples=examples, depths=depths, progress=progress)
+        return sweep(study, executor, path, examples=examples, depths=depths, progress=progress)
 
 
 def _tell(results: Results, seeds: int) -> None:

@@ -31,11 +31,12 @@ from depthlr.present.terminal import text_landscape
 from depthlr.present.text import tuned_text
 from depthlr.study.description import Study, read_study, study_from_dict
 from depthlr.study.results import Results
-from depthlr.study.run import OpenRunner, SweepInterrupted
+from depthlr.study.run import SweepInterrupted
 from depthlr.study.run import sweep as run_sweep
 from depthlr.study.store import read_store
 from depthlr.study.task import depths_of, load_data, task_at
 from depthlr.training.engine import open_engine
+from depthlr.training.executor import Executor
 from depthlr.training.serial import try_step
 from depthlr.training.workers import Limits
 
@@ -111,11 +112,11 @@ def _run(wanted: Study, path: Path, serve: bool, workers: int | None, limits: Li
             with (
                 _live_page(path, serve),
                 SweepProgress(wanted) as progress,
-                engine_for(wanted, examples, held_out, workers, limits) as open_runner,
+                engine_for(wanted, examples, held_out, workers, limits) as executor,
             ):
                 return run_sweep(
                     wanted,
-                    open_runner,
+                    executor,
                     path,
                     examples=examples,
                     held_out=held_out,
@@ -134,8 +135,8 @@ def engine_for(
     held_out: Examples | None = None,
     workers: int | None = None,
     limits: Limits | None = None,
-) -> AbstractContextManager[OpenRunner]:
-    """Runners of the training layer, for a study's models of any size; `workers` processes where there is no GPU."""
+) -> AbstractContextManager[Executor]:
+    """The executor of a study's models; `workers` processes where there is no GPU."""
     # Picklable, so that worker processes can call it.
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     try_step(make_task(study.model.sizes[0]))

@@ -16,8 +16,8 @@ from depthlr.study.facts import Environment, environment
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
 from depthlr.study.record import Record
 from depthlr.study.results import Results, read_results, to_csv, to_json
-from depthlr.study.run import OpenRunner, Progress, Silent, SweepInterrupted, sweep
-from depthlr.study.search import Estimate, estimate, wanted
+from depthlr.study.run import Progress, Silent, SweepInterrupted, search_state, sweep
+from depthlr.study.search import Estimate, SearchState, estimate, wanted
 from depthlr.study.store import Store, open_store, read_store
 from depthlr.study.task import depths_of, judged_steps, task_at
 from depthlr.training.training import Training
@@ -29,11 +29,11 @@ __all__ = [
     "Estimate",
     "Follower",
     "Models",
-    "OpenRunner",
     "Progress",
     "Record",
     "Results",
     "Search",
+    "SearchState",
     "Silent",
     "Snapshot",
     "Store",
@@ -51,6 +51,7 @@ __all__ = [
     "read_snapshot",
     "read_store",
     "read_study",
+    "search_state",
     "study_from_dict",
     "sweep",
     "task_at",

@@ -1,7 +1,8 @@
 """Layer 2: training one cell, or many at once, on CPU cores or with CUDA graphs."""
 
-from depthlr.training.cell import Cell, Evaluation, Outcome, Runner
+from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.engine import open_engine
+from depthlr.training.executor import BySize, Executor, Handle, InProcess
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.serial import SerialRunner, try_step
 from depthlr.training.task import Task, mean_cross_entropy
@@ -9,12 +10,15 @@ from depthlr.training.training import Training
 from depthlr.training.workers import Limits, Workers
 
 __all__ = [
+    "BySize",
     "Cell",
     "Evaluation",
+    "Executor",
     "GraphRunner",
+    "Handle",
+    "InProcess",
     "Limits",
     "Outcome",
-    "Runner",
     "SerialRunner",
     "Task",
     "Training",
