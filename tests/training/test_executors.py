@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -12,10 +14,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.training import command_cell
 from tests.training.pretend_gpu import pretend_gpu  # noqa: F401 (a fixture)
 from tests.training.tiny import failing_task, tiny_task
 
-from depthlr.training import BySize, Cell, Executor, GraphRunner, InProcess, Limits, Outcome, SerialRunner, Workers
+from depthlr.training import (
+    BySize,
+    Cell,
+    Commands,
+    Executor,
+    GraphRunner,
+    InProcess,
+    Limits,
+    Outcome,
+    SerialRunner,
+    Task,
+    Workers,
+)
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(3, 0, 0.05), Cell(2, 1, 0.05), Cell(3, 1, 0.1)]
@@ -26,26 +41,49 @@ FAILING = [Cell(1, seed, 0.1) for seed in (0, 1, 2)]  # the second one fails
 class Kind:
     """How to open one kind of executor, and what it can do."""
 
-    open: Callable[..., Executor]  # (make_task, limits)
+    open: Callable[[str, Limits], Executor]  # of cells that work, or of which seed 1 fails in some way
+    last_loss: Callable[[Cell], float]  # of a cell that works
     processes: bool  # cells run in processes of their own, which can be ended and lost
 
 
-def serial(make_task, limits=None) -> Executor:
-    return BySize(lambda size: SerialRunner(make_task(size)))
+def task_that(how: str, size: int) -> Task:
+    return tiny_task(size) if how == "works" else failing_task(size, how)
 
 
-def lanes(make_task, limits=None) -> Executor:
-    timeout = None if limits is None else limits.timeout
-    return BySize(lambda size: GraphRunner(make_task(size), "cpu", most=2, timeout=timeout))
+def serial(how: str, limits: Limits) -> Executor:
+    return BySize(lambda size: SerialRunner(task_that(how, size)))
 
 
-def workers(make_task, limits=None) -> Executor:
-    return Workers(make_task, 2, limits)
+def lanes(how: str, limits: Limits) -> Executor:
+    return BySize(lambda size: GraphRunner(task_that(how, size), "cpu", most=2, timeout=limits.timeout))
 
 
-KINDS = {"serial": Kind(serial, False), "lanes": Kind(lanes, False), "workers": Kind(workers, True)}
+def workers(how: str, limits: Limits) -> Executor:
+    return Workers(partial(task_that, how), 2, limits)
+
+
+def commands(how: str, limits: Limits) -> Executor:
+    script = shlex.quote(command_cell.__file__)
+    return Commands(f"{sys.executable} -S {script} {shlex.quote(how)} {{size}} {{seed}} {{rate}}", 2, limits)
+
+
+def plain(cell: Cell) -> float:
+    return float(train_plainly(tiny_task(cell.size), cell).losses[-1])
+
+
+def scripted(cell: Cell) -> float:
+    return command_cell.loss_at(cell.size, cell.seed, cell.rate)
+
+
+KINDS = {
+    "serial": Kind(serial, plain, False),
+    "lanes": Kind(lanes, plain, False),
+    "workers": Kind(workers, plain, True),
+    "commands": Kind(commands, scripted, True),
+}
+SEPARATE = {name: kind for name, kind in KINDS.items() if kind.processes}
 EXECUTORS = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-PROCESSES = pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.processes])
+PROCESSES = pytest.mark.parametrize("kind", SEPARATE.values(), ids=SEPARATE)
 
 
 @pytest.fixture
@@ -53,8 +91,8 @@ def opened(pretend_gpu):  # noqa: F811
     """Opens executors, and closes them at the end."""
     executors = []
 
-    def open(kind: Kind, make_task, limits: Limits | None = None) -> Executor:
-        executors.append(kind.open(make_task, limits))
+    def open(kind: Kind, how: str = "works", limits: Limits | None = None) -> Executor:
+        executors.append(kind.open(how, limits or Limits()))
         return executors[-1]
 
     yield open
@@ -63,8 +101,8 @@ def opened(pretend_gpu):  # noqa: F811
 
 
 @EXECUTORS
-def test_cells_of_several_sizes_have_the_plain_loops_losses(kind: Kind, opened) -> None:
-    executor = opened(kind, tiny_task)
+def test_cells_of_several_sizes_have_the_losses_of_a_plain_loop(kind: Kind, opened) -> None:
+    executor = opened(kind)
     handles = [executor.submit(cell) for cell in CELLS]
     assert [handle.cell for handle in handles] == CELLS
     last = handles[-1].result()  # before the others were looked at
@@ -72,15 +110,14 @@ def test_cells_of_several_sizes_have_the_plain_loops_losses(kind: Kind, opened) 
     assert handles[-1].result() is last
     assert not handles[-1].cancel()
     for handle in handles:
-        expected = train_plainly(tiny_task(handle.cell.size), handle.cell).losses
-        np.testing.assert_allclose(handle.result().losses, expected, rtol=2e-4)
+        assert handle.result().losses[-1] == pytest.approx(kind.last_loss(handle.cell), rel=2e-4)
     assert set(executor.wait()) == set(handles)
     assert executor.wait() == []
 
 
 @EXECUTORS
 def test_polling_alone_finishes_a_cell(kind: Kind, opened) -> None:
-    handle = opened(kind, tiny_task).submit(CELLS[0])
+    handle = opened(kind).submit(CELLS[0])
     while not handle.done():
         pass
     assert handle.result().failure is None
@@ -88,15 +125,15 @@ def test_polling_alone_finishes_a_cell(kind: Kind, opened) -> None:
 
 @EXECUTORS
 def test_of_cells_that_fail_the_others_are_trained(kind: Kind, opened) -> None:
-    found = dict(opened(kind, partial(failing_task, how="raises")).train(FAILING))
-    reason = "the model failed on a batch (ValueError: no luck)"
-    assert {cell.seed: outcome.failure for cell, outcome in found.items()} == {0: None, 1: reason, 2: None}
+    found = dict(opened(kind, "raises").train(FAILING))
+    assert {cell.seed: outcome.failure is None for cell, outcome in found.items()} == {0: True, 1: False, 2: True}
+    assert "ValueError: no luck" in str(found[FAILING[1]].failure)
     assert found[FAILING[1]].diverged
 
 
 @EXECUTORS
 def test_a_cancelled_cell_is_not_trained_and_the_others_are(kind: Kind, opened) -> None:
-    executor = opened(kind, tiny_task)
+    executor = opened(kind)
     handles = [executor.submit(cell) for cell in CELLS]
     assert handles[1].cancel()
     assert not handles[1].cancel()
@@ -111,7 +148,7 @@ def test_a_cancelled_cell_is_not_trained_and_the_others_are(kind: Kind, opened) 
 
 @EXECUTORS
 def test_training_that_is_left_cancels_what_is_not_finished(kind: Kind, opened) -> None:
-    executor = opened(kind, tiny_task)
+    executor = opened(kind)
     training = executor.train(CELLS)
     next(training)
     training.close()
@@ -124,7 +161,7 @@ def test_training_that_is_left_cancels_what_is_not_finished(kind: Kind, opened) 
 
 @PROCESSES
 def test_a_cell_under_way_can_be_cancelled(kind: Kind, opened) -> None:
-    executor = opened(kind, partial(failing_task, how="hangs"))
+    executor = opened(kind, "hangs")
     stuck = executor.submit(FAILING[1])
     assert executor.submit(FAILING[0]).result().failure is None
     assert not stuck.done()
@@ -134,7 +171,7 @@ def test_a_cell_under_way_can_be_cancelled(kind: Kind, opened) -> None:
 
 @PROCESSES
 def test_a_time_limit_fails_a_cell_that_hangs_and_it_is_not_tried_again(kind: Kind, opened) -> None:
-    executor = opened(kind, partial(failing_task, how="hangs"), Limits(timeout=0.5))
+    executor = opened(kind, "hangs", Limits(timeout=0.5))
     handle = executor.submit(FAILING[1])
     assert handle.result().failure == "it took longer than 0.5 s"
     assert handle.tries == 1
@@ -143,7 +180,7 @@ def test_a_time_limit_fails_a_cell_that_hangs_and_it_is_not_tried_again(kind: Ki
 @PROCESSES
 @pytest.mark.parametrize("retries", [0, 2])
 def test_a_lost_worker_is_replaced_and_its_cell_tried_again(kind: Kind, opened, retries: int) -> None:
-    executor = opened(kind, partial(failing_task, how="killed"), Limits(retries=retries))
+    executor = opened(kind, "killed", Limits(retries=retries))
     handles = [executor.submit(cell) for cell in FAILING]
     assert [handle.result().failure is None for handle in handles] == [True, False, True]
     assert "died (signal SIGKILL)" in str(handles[1].result().failure)
@@ -153,7 +190,7 @@ def test_a_lost_worker_is_replaced_and_its_cell_tried_again(kind: Kind, opened, 
 @PROCESSES
 def test_a_cell_whose_worker_was_lost_once_is_trained(kind: Kind, opened, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DIED", str(tmp_path / "died"))
-    handle = opened(kind, partial(failing_task, how="killed once")).submit(FAILING[1])
+    handle = opened(kind, "killed once").submit(FAILING[1])
     assert handle.result().failure is None
     assert handle.tries == 2
 

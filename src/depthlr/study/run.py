@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+import tempfile
+import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError, exits_told
-from depthlr.study.description import Study
+from depthlr.study.description import Models, Search, Study
 from depthlr.study.facts import Environment
 from depthlr.study.facts import environment as this_environment
 from depthlr.study.record import Record, record
@@ -19,8 +25,11 @@ from depthlr.study.results import Results, results_of
 from depthlr.study.search import Estimate, SearchState
 from depthlr.study.store import Content, Store, open_store
 from depthlr.study.task import data_digest, judged_steps
-from depthlr.training.cell import Cell
-from depthlr.training.executor import Executor
+from depthlr.training.cell import Cell, Outcome
+from depthlr.training.executor import Executor, InProcess
+from depthlr.training.training import Training
+
+EVEN = 1e-3  # of a grid step: how far a rate may lie from the even grid
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -107,6 +116,59 @@ def sweep(
         except KeyboardInterrupt as error:
             raise SweepInterrupted(path, len(state)) from error
         return results_of(store.content())
+
+
+def sweep_function(
+    train: Callable[[float, int, int], float],
+    rates: Sequence[float],
+    sizes: Sequence[int],
+    seeds: int | Sequence[int] = 3,
+    out: Path | str | None = None,
+    *,
+    kind: str = "adaptive",
+    progress: Progress | None = None,
+) -> Results:
+    """Tune the learning rate of your own training function at several sizes.
+
+    Args:
+        train: called as `train(rate, size, seed)`, one call at a time, in this process. It returns the loss; one that
+            is not finite has diverged, and an error fails this cell alone.
+        rates: the grid of rates, evenly spaced in the logarithm, such as `numpy.geomspace(1e-4, 1, 41)`.
+        sizes: the sizes of the model, such as its numbers of layers.
+        seeds: the seeds, or how many.
+        out: the study's file; the same call with it goes on where the last one stopped. None keeps no file.
+        kind: "adaptive" runs as many rates as the optimum takes, "grid" all of them.
+        progress: told of every finished cell.
+    """
+    grid = sorted(check.rate("an entry of rates", float(rate)) for rate in rates)
+    if len(grid) < 3:
+        raise DepthlrError(f"rates has {len(grid)} entries: give three or more, such as numpy.geomspace(1e-4, 1, 41).")
+    every = tuple(range(seeds)) if isinstance(seeds, int) else tuple(map(int, seeds))
+    search = Search(kind, grid[0], grid[-1], len(grid), every)
+    off = max(abs(math.log10(ours / theirs)) for ours, theirs in zip(search.rates, grid, strict=True))
+    if off > EVEN * search.spacing:
+        raise DepthlrError(
+            "rates are not evenly spaced in the logarithm: write numpy.geomspace(low, high, points) in their place."
+        )
+    name = getattr(train, "__name__", "") or "function"
+    study = Study(name, Models(sizes=tuple(sorted(map(int, sizes)))), Training(), search=search)
+    if out is not None:
+        return sweep(study, _Calls(train), out, progress=progress)
+    with tempfile.TemporaryDirectory() as folder:
+        return sweep(study, _Calls(train), Path(folder) / "study.sqlite", progress=progress)
+
+
+class _Calls(InProcess):
+    """Trains cells by a function of the user's own."""
+
+    def __init__(self, train: Callable[[float, int, int], float]) -> None:
+        super().__init__()
+        self._train = train
+
+    def run(self, cell: Cell) -> Outcome:
+        start = time.perf_counter()
+        loss = float(self._train(cell.rate, cell.size, cell.seed))
+        return Outcome(np.zeros(0, np.float32), time.perf_counter() - start, not math.isfinite(loss), loss=loss)
 
 
 def search_state(content: Content) -> SearchState:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from depthlr.training.device import chosen_device, cores
-from depthlr.training.executor import BySize, Executor
+from depthlr.training.executor import BySize, Executor, Limits
 from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
-from depthlr.training.workers import Limits, MakeTask, Workers
+from depthlr.training.workers import MakeTask, Workers
 
 
 @contextmanager

@@ -6,13 +6,33 @@ its only writer. The same contract tests run on every executor (`tests/training/
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from functools import partial
 
+from depthlr.errors import DepthlrError
 from depthlr.training.cell import Cell, Outcome, outcome_or_failure
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a cell may cost.
+
+    Args:
+        timeout: seconds after which a cell is given up; None waits for ever.
+        retries: how often a cell is tried again after its process died. An error of the model's own code is final.
+    """
+
+    timeout: float | None = None
+    retries: int = 1
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
+            raise DepthlrError(f"a time limit of {self.timeout:g} s cannot be kept: give a number of seconds above 0.")
 
 
 class Handle:
@@ -78,7 +98,7 @@ class Executor(ABC):
             self.work()
         return self._collected()
 
-    def train(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+    def train(self, cells: Iterable[Cell]) -> Generator[tuple[Cell, Outcome], None, None]:
         """Submit cells, and yield them with their outcomes as they finish. Closed early, it cancels the others."""
         handles = dict.fromkeys(map(self.submit, cells))
         try:

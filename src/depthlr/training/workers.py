@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,28 +24,11 @@ import torch
 
 from depthlr.errors import DepthlrError
 from depthlr.training.cell import Cell, Outcome, failed, outcome_or_failure
-from depthlr.training.executor import Executor, Handle
+from depthlr.training.executor import Executor, Handle, Limits
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task
 
 MakeTask = Callable[[int], Task]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a cell may cost.
-
-    Args:
-        timeout: seconds after which a cell is given up; None waits for ever.
-        retries: how often a cell is tried again after its process died. An error of the model's own code is final.
-    """
-
-    timeout: float | None = None
-    retries: int = 1
-
-    def __post_init__(self) -> None:
-        if self.timeout is not None and not 0 < self.timeout < math.inf:
-            raise DepthlrError(f"a time limit of {self.timeout:g} s cannot be kept: give a number of seconds above 0.")
 
 
 class Workers(Executor):
