@@ -22,13 +22,14 @@ from depthlr.study.description import Study
 from depthlr.study.facts import Environment, environment
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results
-from depthlr.study.run import OpenRunner, Progress, Silent, sweep
+from depthlr.study.run import Progress, Silent, sweep
 from depthlr.study.search import Estimate
 from depthlr.study.store import Store
 from depthlr.study.task import judged_steps, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.device import chosen_device
 from depthlr.training.engine import open_engine
+from depthlr.training.executor import Executor
 from experiments.tables import Shape, an_object, or_else, read_text, shaped, write_json
 
 SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
@@ -184,7 +185,7 @@ def sweep_study(
     progress: Progress | None = None,
     done: Callable[[], None] = lambda: None,
     workers: int | None = None,
-    wrap: Callable[[OpenRunner], OpenRunner] = lambda open_runner: open_runner,
+    wrap: Callable[[Executor], Executor] = lambda executor: executor,
 ) -> Results:
     """Run a sweep, or what is left of it, until it is finished or the time is spent (`OutOfTime`).
 
@@ -197,11 +198,11 @@ def sweep_study(
         progress: what is told of every finished cell.
         done: called after every finished cell.
         workers: processes on a CPU; one for each core by default.
-        wrap: turns the engine's runners into others, such as runners that know some cells already.
+        wrap: turns the engine's executor into another, such as one that knows some cells already.
     """
     told = Timed(until, progress or Silent(), done)
-    with open_engine(partial(task_at, study, examples=examples), workers=workers) as open_runner:
-        return sweep(study, wrap(open_runner), store, examples=examples, depths=depths, progress=told)
+    with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
+        return sweep(study, wrap(executor), store, examples=examples, depths=depths, progress=told)
 
 
 def train_cells(
@@ -223,18 +224,13 @@ def train_cells(
         return  # workers take seconds to start
     last = judged_steps(study, examples)
     left = len(missing)
-    with open_engine(partial(task_at, study, examples=examples), workers=workers) as open_runner:
-        for size in sorted({cell.size for cell in missing}):
-            runner = open_runner(size)
-            try:
-                for cell, outcome in runner.train([cell for cell in missing if cell.size == size]):
-                    store.put(record(cell, outcome, last))
-                    done()
-                    left -= 1
-                    if left:  # the last cell of all is worth its tail
-                        until.check()
-            finally:
-                runner.close()
+    with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
+        for cell, outcome in executor.train(missing):
+            store.put(record(cell, outcome, last))
+            done()
+            left -= 1
+            if left:  # the last cell of all is worth its tail
+                until.check()
 
 
 def precision_or_default(precision: str | None) -> str:

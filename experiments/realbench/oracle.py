@@ -75,10 +75,10 @@ def sweep_recipe(recipe: RealRecipe, data: Path, work: Path, *, seconds: float |
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     watch = Stopwatch(recipe.name, seconds)
     try:
-        with open_engine(make_task) as open_runner:
+        with open_engine(make_task) as executor:
             sweep(
                 study,
-                open_runner,
+                executor,
                 work / f"{recipe.name}.sqlite",
                 examples=examples,
                 held_out=held_out,

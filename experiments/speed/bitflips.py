@@ -14,8 +14,8 @@ import random
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 from depthlr.errors import DepthlrError
 from depthlr.study import Environment, Results, open_store, read_results, read_snapshot, sweep, to_csv
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import Landscape, LandscapeRunner, landscape, study
+from experiments.speed.landscape import Landscape, LandscapeExecutor, landscape, study
 
 OUTCOMES = ("identical", "damaged cells named", "refused with a sentence", "WRONG", "TRACEBACK")
 HERE = Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7")
@@ -48,14 +48,13 @@ class Tally:
         return "\n".join([*lines, *self.failures])
 
 
-class Runner(LandscapeRunner):
+class LongExecutor(LandscapeExecutor):
     """Some cells have many steps, so that the file has pages of many records and records of many pages."""
 
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        for cell, outcome in super().train(cells):
-            long = (cell.size, cell.seed) == (self.landscape.study.model.sizes[-1], 0)
-            losses = np.resize(outcome.losses, LONG if long else 2)
-            yield cell, Outcome(losses, outcome.seconds, outcome.diverged)
+    def run(self, cell: Cell) -> Outcome:
+        short = super().run(cell)
+        long = (cell.size, cell.seed) == (self.landscape.study.model.sizes[-1], 0)
+        return replace(short, losses=np.resize(short.losses, LONG if long else 2))
 
 
 def flip_bits(flips: int, folder: Path, seed: int = 0) -> Tally:
@@ -90,7 +89,7 @@ def flip_bits(flips: int, folder: Path, seed: int = 0) -> Tally:
 def _resumed(given: Landscape, path: Path) -> Results:
     """As `depthlr sweep study.sqlite` resumes: with the study that the file itself holds."""
     study = read_results(path).study
-    sweep(study, lambda size: Runner(given, size), path, environment=HERE)
+    sweep(study, LongExecutor(given), path, environment=HERE)
     return read_results(path)
 
 

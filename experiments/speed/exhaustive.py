@@ -25,7 +25,7 @@ from depthlr.data.examples import Examples
 from depthlr.init import ParameterInit, apply_plan, init_plan
 from depthlr.law import log_grid
 from depthlr.models.build import build
-from depthlr.training import Cell, GraphRunner, Runner, Task, Training, Workers
+from depthlr.training import Cell, Executor, GraphRunner, Task, Training, Workers
 from experiments.plain_loop import train_plainly
 
 POINTS, SEEDS = 80, (0, 1, 2)
@@ -127,7 +127,7 @@ def main() -> None:
             for size in sizes:
                 start = time.perf_counter()
                 task = maker(size)
-                runner: Runner = GraphRunner(task) if workers is None else workers
+                runner: Executor = GraphRunner(task) if workers is None else workers
                 opened = time.perf_counter() - start
                 cells = [Cell(size, seed, rate) for seed in options.seeds for rate in rates]
                 start = time.perf_counter()
@@ -142,7 +142,7 @@ def main() -> None:
                     "all_cells_seconds": seconds,
                     "finite_cells": int(finite),
                     "milliseconds_a_step": float(1e3 * seconds / (max(1, finite) * options.steps)),
-                    "lanes": getattr(runner, "lanes", 2),
+                    "lanes": runner.capacity,
                 }
                 if cuda:
                     runner.close()

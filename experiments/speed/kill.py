@@ -19,7 +19,7 @@ from pathlib import Path
 
 from depthlr.study import Estimate, Record, read_results, read_store, sweep, to_csv
 from depthlr.training.cell import Cell
-from experiments.speed.landscape import Landscape, LandscapeRunner, landscape
+from experiments.speed.landscape import Landscape, LandscapeExecutor, landscape
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def kill_and_resume(given: Landscape, kills: int, folder: Path, seed: int = 0) -
     """Kill `kills` times, then let it finish."""
     rng = random.Random(seed)
     quiet, path = folder / "quiet.sqlite", folder / "killed.sqlite"
-    sweep(given.study, lambda size: LandscapeRunner(given, size), quiet)
+    sweep(given.study, LandscapeExecutor(given), quiet)
     expected = to_csv(read_results(quiet))
     cells = expected.count("\n") - 1
     hits, lost = 0, 0
@@ -68,7 +68,7 @@ def kill_and_resume(given: Landscape, kills: int, folder: Path, seed: int = 0) -
         if ticks:
             kept = len(read_store(path).records)
             lost += max(0, before + ticks - kept)
-    sweep(given.study, lambda size: LandscapeRunner(given, size), path)
+    sweep(given.study, LandscapeExecutor(given), path)
     with sqlite3.connect(path) as connection:
         sound = connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
@@ -82,7 +82,7 @@ def _run_and_kill(given: Landscape, path: Path, ticks: int, moment: float) -> in
     if child == 0:
         os.close(reader)
         try:
-            sweep(given.study, lambda size: LandscapeRunner(given, size), path, progress=Ticker(writer))
+            sweep(given.study, LandscapeExecutor(given), path, progress=Ticker(writer))
             os._exit(0)
         except BaseException:
             traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Made-up landscapes of loss against rate with the features of real ones, and a runner that reads losses off them.
+"""Made-up landscapes of loss against rate with the features of real ones, and an executor that reads losses off them.
 
 A broad bowl in the log rate, gentle on the left, with a wall on the right that ends in divergence 2 to 7 grid steps
 behind the minimum; jitter of 0.1 to 1 % of the loss, which makes the bottom ragged over 3 to 6 steps; optima that move
@@ -7,14 +7,14 @@ as size^-0.5 to size^-2, sometimes by a jump, and scatter over seeds by about a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from depthlr.study import Models, Search, Study, Training
-from depthlr.training.cell import Cell, Outcome
+from depthlr.training import Cell, InProcess, Outcome
 
 SIZES = (3, 4, 6, 8, 12, 16)
 
@@ -32,22 +32,16 @@ class Landscape:
         return float(self.losses[place])
 
 
-class LandscapeRunner:
+class LandscapeExecutor(InProcess):
     """Trains nothing: a cell's two steps average to its loss on the landscape."""
 
-    def __init__(self, landscape: Landscape, size: int) -> None:
+    def __init__(self, landscape: Landscape) -> None:
+        super().__init__()
         self.landscape = landscape
-        self.size = size
-        self.closed = False
 
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        for cell in cells:
-            assert cell.size == self.size
-            loss = np.float32(self.landscape.loss(cell))
-            yield cell, Outcome(np.array([loss, loss], dtype=np.float32), 0.25 * cell.size, not np.isfinite(loss))
-
-    def close(self) -> None:
-        self.closed = True
+    def run(self, cell: Cell) -> Outcome:
+        loss = np.float32(self.landscape.loss(cell))
+        return Outcome(np.array([loss, loss], dtype=np.float32), 0.25 * cell.size, not np.isfinite(loss))
 
 
 def study(kind: str = "adaptive", sizes: Sequence[int] = SIZES, points: int = 80, seeds: int = 3) -> Study:

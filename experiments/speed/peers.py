@@ -147,12 +147,12 @@ def depthlr_sweep(studies: list[Study], folder: Path) -> Ran:
     cells = 0
     start = time.perf_counter()
     for number, study in enumerate(studies):
-        with open_engine(partial(task_at, study, examples=examples), device="cpu") as open_runner:
-            results = sweep(study, open_runner, folder / f"{number}.sqlite", examples=examples)
+        with open_engine(partial(task_at, study, examples=examples), device="cpu") as executor:
+            results = sweep(study, executor, folder / f"{number}.sqlite", examples=examples)
         cells += len(results.records)
         for curve in results.curves:
             assert curve.optimum is not None
-            best[study.model.spec, curve.size, curve.seed] = study.search.rates.index(curve.optimum.rate)
+            best[study.model.title, curve.size, curve.seed] = study.search.rates.index(curve.optimum.rate)
     return Ran("depthlr, adaptive sweep", cells, time.perf_counter() - start, best)
 
 
@@ -206,7 +206,7 @@ def main() -> None:
         Study(spec, Models(spec, vary, tuple(options.sizes)), budget, search=search) for spec, vary in FAMILIES.items()
     ]
     examples = load("digits")
-    tasks = {(study.model.spec, size): task_at(study, size, examples) for study in studies for size in options.sizes}
+    tasks = {(study.model.title, size): task_at(study, size, examples) for study in studies for size in options.sizes}
     cores = len(os.sched_getaffinity(0))
     print(
         f"{' and '.join(FAMILIES)}, sizes {options.sizes}, {options.seeds} seeds, {options.points} rates "

@@ -73,7 +73,7 @@ def step_milliseconds(pattern: str, size: int, examples: Examples) -> tuple[floa
     """A training step of a cell with as many cells at once as run best."""
     task = make_task(size, pattern, examples, Training(steps=200, batch=128, precision="bf16"))
     runner = GraphRunner(task)
-    cells = [Cell(size, 0, 1e-4 * (1 + lane)) for lane in range(runner.lanes)]  # one seed: its draw is not a step's
+    cells = [Cell(size, 0, 1e-4 * (1 + lane)) for lane in range(runner.capacity)]  # one seed: its draw is not a step's
     list(runner.train(cells[:1]))
     start = time.perf_counter()
     list(runner.train(cells))

@@ -27,6 +27,7 @@ __all__ = [
     "persistent_energy",
     "rules",
     "suggest_rate",
+    "sweep_function",
     "transfer_rate",
     "update_energy",
     "update_energy_over_seeds",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from depthlr.errors import DepthlrError
     from depthlr.init import gating_factor, init_
     from depthlr.law import CarriedRate, Fit, fit_power_law
+    from depthlr.study import sweep_function
     from depthlr.trace import Depth, effective_depth
     from depthlr.transfer import (
         Recipe,
@@ -69,6 +71,7 @@ else:
         "errors": ("DepthlrError",),
         "init": ("gating_factor", "init_"),
         "law": ("CarriedRate", "Fit", "fit_power_law"),
+        "study": ("sweep_function",),
         "trace": ("Depth", "effective_depth"),
         "transfer": (
             "Recipe",

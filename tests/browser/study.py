@@ -25,6 +25,6 @@ def named(name: str) -> Study:
 def run(study: Study, path: Path, progress: Progress | None = None) -> Path:
     examples = load(study.data.name)
     depths = depths_of(study, examples.input)
-    with engine_for(study, examples) as open_runner:
-        sweep(study, open_runner, path, examples=examples, depths=depths, progress=progress)
+    with engine_for(study, examples) as executor:
+        sweep(study, executor, path, examples=examples, depths=depths, progress=progress)
     return path

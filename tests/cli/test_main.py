@@ -25,7 +25,7 @@ from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Search, Training, sweep
 from depthlr.transfer import rules
 from experiments.paper.app import app as paper
-from experiments.speed.landscape import LandscapeRunner, landscape, study
+from experiments.speed.landscape import LandscapeExecutor, landscape, study
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_reader_of_the_notes_alone_that_went_away_does_not_take_the_result_alo
 def swept(tmp_path_factory):
     given = landscape(7, study(sizes=(3, 6)))
     path = tmp_path_factory.mktemp("swept") / "s.sqlite"
-    sweep(given.study, lambda size: LandscapeRunner(given, size), path, depths={3: 4, 6: 7})
+    sweep(given.study, LandscapeExecutor(given), path, depths={3: 4, 6: 7})
     return str(path)
 
 

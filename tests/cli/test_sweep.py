@@ -21,7 +21,7 @@ from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.present.report import report
 from depthlr.study import read_results, read_study
-from experiments.speed.landscape import LandscapeRunner, landscape
+from experiments.speed.landscape import LandscapeExecutor, landscape
 
 app = typer.Typer()
 for command in (verb.sweep, fit, export, plot):
@@ -58,18 +58,17 @@ def stop_after(monkeypatch):
     """Cells are read off a landscape; `stop["cells"]` of them in, `stop["how"]` is called, and at the end "closing"."""
     stop = {"cells": -1, "how": lambda: None, "closing": lambda: None}
 
-    class Runner(LandscapeRunner):
-        def train(self, cells):
-            for pair in super().train(cells):
-                stop["cells"] -= 1
-                if stop["cells"] == 0:
-                    stop["how"]()
-                yield pair
+    class Stopping(LandscapeExecutor):
+        def run(self, cell):
+            stop["cells"] -= 1
+            if stop["cells"] == 0:
+                stop["how"]()
+            return super().run(cell)
 
     @contextmanager
     def engine(study, examples, held_out, workers, limits):
         try:
-            yield lambda size: Runner(landscape(1, study), size)
+            yield Stopping(landscape(1, study))
         finally:
             stop["closing"]()
 

@@ -9,7 +9,7 @@ import typer
 from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.study import sweep
-from experiments.speed.landscape import LandscapeRunner, landscape, study
+from experiments.speed.landscape import LandscapeExecutor, landscape, study
 
 matplotlib.use("Agg")
 
@@ -22,7 +22,7 @@ BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 def swept(tmp_path_factory):
     given = landscape(7, study(sizes=(3, 6, 12)))
     path = tmp_path_factory.mktemp("plot") / "s.sqlite"
-    sweep(given.study, lambda size: LandscapeRunner(given, size), path, depths={3: 4, 6: 7, 12: 13})
+    sweep(given.study, LandscapeExecutor(given), path, depths={3: 4, 6: 7, 12: 13})
     return str(path)
 
 

@@ -10,7 +10,6 @@ import re
 import sqlite3
 import tomllib
 from dataclasses import replace
-from functools import partial
 from html import unescape
 from html.parser import HTMLParser
 
@@ -40,7 +39,7 @@ from depthlr.study import (
 )
 from depthlr.study.record import record
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import LandscapeRunner, landscape
+from experiments.speed.landscape import LandscapeExecutor, landscape
 
 STUDY = Study(
     "bowls",
@@ -60,8 +59,7 @@ def written(path, study=STUDY, depths=True, examples=DIGITS):
     """A study's file; without examples its cells are those of another program."""
     made = landscape(1, study)
     counted = {size: size + 2 for size in study.model.sizes} if depths else None
-    runner = partial(LandscapeRunner, made)
-    sweep(study, runner, path, examples=examples, depths=counted, environment=HERE)
+    sweep(study, LandscapeExecutor(made), path, examples=examples, depths=counted, environment=HERE)
     return path
 
 

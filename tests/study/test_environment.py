@@ -22,7 +22,7 @@ from depthlr.study import (
     to_csv,
     to_json,
 )
-from experiments.speed.landscape import LandscapeRunner, landscape, study
+from experiments.speed.landscape import LandscapeExecutor, landscape, study
 
 STUDY = study(sizes=(3, 6), points=20, seeds=2)
 GIVEN = landscape(1, STUDY)
@@ -30,22 +30,21 @@ LAPTOP = Environment("CPU, 8 cores", "2.13.0", "0.1.0", "3.11.7")
 SERVER = Environment("NVIDIA H200", "2.11.0", "0.1.0", "3.12.3")
 
 
-class Stopping(LandscapeRunner):
+class Stopping(LandscapeExecutor):
     """Ctrl-C after so many cells."""
 
     cells = 0
 
-    def train(self, cells):
-        for pair in super().train(cells):
-            if not Stopping.cells:
-                raise KeyboardInterrupt
-            Stopping.cells -= 1
-            yield pair
+    def run(self, cell):
+        if not Stopping.cells:
+            raise KeyboardInterrupt
+        Stopping.cells -= 1
+        return super().run(cell)
 
 
 def run(path, where, cells=10**6):
     Stopping.cells = cells
-    return sweep(STUDY, lambda size: Stopping(GIVEN, size), path, environment=where)
+    return sweep(STUDY, Stopping(GIVEN), path, environment=where)
 
 
 def test_this_process_is_described_by_its_device_and_versions():

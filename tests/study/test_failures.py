@@ -9,7 +9,7 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.study import parse_study, read_results, sweep, to_csv
-from depthlr.training import Cell, Outcome
+from depthlr.training import Cell, InProcess, Outcome
 from depthlr.training.cell import failed
 
 STUDY = parse_study("""
@@ -27,30 +27,25 @@ seeds = 2
 """)
 
 
-class Bowl:
+class Bowl(InProcess):
     """Losses of a bowl around 0.1; some cells fail."""
 
     def __init__(self, fails) -> None:
+        super().__init__()
         self._fails = fails
         self.trained: list[Cell] = []
 
-    def train(self, cells):
-        for cell in cells:
-            self.trained.append(cell)
-            if self._fails(cell):
-                yield cell, failed("no luck", 0.1)
-            else:
-                loss = 1 + (math.log10(cell.rate) + 1) ** 2
-                yield cell, Outcome(np.full(4, loss, np.float32), 0.1, False)
-
-    def close(self) -> None:
-        pass
+    def run(self, cell):
+        self.trained.append(cell)
+        if self._fails(cell):
+            return failed("no luck", 0.1)
+        return Outcome(np.full(4, 1 + (math.log10(cell.rate) + 1) ** 2, np.float32), 0.1, False)
 
 
 def test_a_failed_cell_counts_as_worse_than_any_loss_and_the_sweep_finishes(tmp_path) -> None:
     path = tmp_path / "s.sqlite"
     runner = Bowl(lambda cell: cell.rate > 0.5)
-    results = sweep(STUDY, lambda size: runner, path)
+    results = sweep(STUDY, runner, path)
     assert results.complete
     assert {round(optimum.rate, 3) for size in (1, 2) for optimum in results.inside(size)} == {0.1}
     failures = [record for record in results.records if record.failure]
@@ -61,11 +56,11 @@ def test_a_failed_cell_counts_as_worse_than_any_loss_and_the_sweep_finishes(tmp_
 
 def test_failed_cells_are_trained_again_only_when_asked(tmp_path) -> None:
     path = tmp_path / "s.sqlite"
-    sweep(STUDY, lambda size: Bowl(lambda cell: cell.rate > 0.5), path)
+    sweep(STUDY, Bowl(lambda cell: cell.rate > 0.5), path)
     again = Bowl(lambda cell: False)
-    sweep(STUDY, lambda size: again, path)
+    sweep(STUDY, again, path)
     assert again.trained == []
-    results = sweep(STUDY, lambda size: again, path, retry_failed=True)
+    results = sweep(STUDY, again, path, retry_failed=True)
     assert {cell.rate > 0.5 for cell in again.trained} == {True}
     assert not any(record.failure for record in results.records)
 
@@ -73,7 +68,7 @@ def test_failed_cells_are_trained_again_only_when_asked(tmp_path) -> None:
 def test_a_size_of_which_every_cell_fails_ends_the_sweep_with_the_reason(tmp_path) -> None:
     path = tmp_path / "s.sqlite"
     with pytest.raises(DepthlrError, match=r"all \d+ cells of size 2 failed \(no luck\)"):
-        sweep(STUDY, lambda size: Bowl(lambda cell: cell.size == 2), path)
+        sweep(STUDY, Bowl(lambda cell: cell.size == 2), path)
     assert {record.cell.size for record in read_results(path).records if not record.failure} == {1}
 
 
@@ -82,10 +77,9 @@ def test_a_reason_is_kept_as_one_short_line(tmp_path) -> None:
         return cell.rate > 0.5
 
     class Loud(Bowl):
-        def train(self, cells):
-            for cell, outcome in super().train(cells):
-                yield cell, failed("bell \a and\nline" * 100, 0.1) if fails(cell) else outcome
+        def run(self, cell):
+            return failed("bell \a and\nline" * 100, 0.1) if fails(cell) else super().run(cell)
 
-    results = sweep(STUDY, lambda size: Loud(fails), tmp_path / "s.sqlite")
+    results = sweep(STUDY, Loud(fails), tmp_path / "s.sqlite")
     reasons = {record.failure for record in results.records if record.failure}
     assert all(reason.isprintable() and len(reason) <= 500 for reason in reasons)

@@ -12,9 +12,9 @@ import pytest
 
 from depthlr.data import load
 from depthlr.errors import DepthlrError
-from depthlr.study import SweepInterrupted, estimate, read_results, read_store, sweep, to_csv, to_json, wanted
+from depthlr.study import SweepInterrupted, read_results, read_store, sweep, to_csv, to_json
 from depthlr.training.cell import Outcome
-from experiments.speed.landscape import Landscape, LandscapeRunner, landscape, study
+from experiments.speed.landscape import Landscape, LandscapeExecutor, landscape, study
 
 DEPTHS = {3: 4, 6: 7, 12: 13}
 
@@ -39,25 +39,22 @@ class Watch:
         self.estimates.append(estimate)
 
 
-class Faltering(LandscapeRunner):
-    """Stops in some way after so many cells of a size."""
+class Faltering(LandscapeExecutor):
+    """Stops in some way after so many cells."""
 
-    def __init__(self, landscape, size, cells, error):
-        super().__init__(landscape, size)
+    def __init__(self, landscape, cells, error):
+        super().__init__(landscape)
         self.left, self.error = cells, error
 
-    def train(self, cells):
-        for pair in super().train(cells):
-            if not self.left:
-                if self.error is None:
-                    return
-                raise self.error
-            self.left -= 1
-            yield pair
+    def work(self, timeout=None):
+        if not self.left:
+            raise self.error
+        self.left -= 1
+        super().work(timeout)
 
 
 def runners(given: Landscape):
-    return lambda size: LandscapeRunner(given, size)
+    return LandscapeExecutor(given)
 
 
 def test_a_sweep_finds_optima_and_their_law(given, tmp_path):
@@ -87,26 +84,6 @@ def test_progress_is_told_everything_and_the_time_once_it_is_known(given, tmp_pa
         assert left.least <= len(watch.cells) - done <= left.most
 
 
-def test_the_search_is_asked_once_a_wave_and_not_once_a_cell(given, tmp_path, monkeypatch):
-    asked, waves = [], []
-
-    class Counting(LandscapeRunner):
-        def train(self, cells):
-            waves.append(len(cells))
-            yield from super().train(cells)
-
-    def counted(search, sizes, known):
-        asked.append(len(known))
-        return wanted(search, sizes, known)
-
-    for function in (sweep, estimate):  # wherever their modules look it up
-        monkeypatch.setitem(function.__globals__, "wanted", counted)
-    results = sweep(given.study, lambda size: Counting(given, size), tmp_path / "s.sqlite")
-    assert sum(waves) == len(results.records)
-    assert len(asked) == len(waves) + 1
-    assert asked == sorted(set(asked))
-
-
 def test_curves_and_what_is_missing_are_worked_out_once(given, tmp_path, monkeypatch):
     results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
     fresh = read_results(tmp_path / "s.sqlite")
@@ -122,41 +99,48 @@ def test_curves_and_what_is_missing_are_worked_out_once(given, tmp_path, monkeyp
     assert len(fewer.curves) < len(results.curves)
 
 
-def test_a_finished_sweep_opens_no_runner(given, tmp_path):
+def test_a_finished_sweep_trains_nothing(given, tmp_path):
     first = sweep(given.study, runners(given), tmp_path / "s.sqlite")
-    assert sweep(given.study, lambda size: pytest.fail("opened"), tmp_path / "s.sqlite") == first
+    assert sweep(given.study, Faltering(given, 0, RuntimeError("asked")), tmp_path / "s.sqlite") == first
 
 
 @pytest.mark.parametrize("cells", [0, 1, 11, 24])
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(given, tmp_path, cells):
     path = tmp_path / "my study.sqlite"
-    opened = []
-
-    def faltering(size):
-        opened.append(Faltering(given, size, cells, KeyboardInterrupt()))
-        return opened[-1]
-
+    executor = Faltering(given, cells, KeyboardInterrupt())
     with pytest.raises(SweepInterrupted) as caught:
-        sweep(given.study, faltering, path)
+        sweep(given.study, executor, path)
     assert isinstance(caught.value, KeyboardInterrupt)
     assert caught.value.command == f"depthlr sweep '{path}'"
     assert caught.value.cells == len(read_store(path).records)
-    assert all(runner.closed for runner in opened)
+    assert caught.value.cells == cells
+    assert executor.wait() == []  # what was not trained is cancelled
     resumed = sweep(given.study, runners(given), path)
     assert to_csv(resumed) == to_csv(sweep(given.study, runners(given), tmp_path / "quiet.sqlite"))
 
 
-def test_a_failing_runner_is_closed_and_what_it_finished_is_kept(given, tmp_path):
-    runner = Faltering(given, 3, 4, RuntimeError("out of memory"))
+def test_of_an_executor_that_fails_all_finished_cells_are_kept_and_the_others_cancelled(given, tmp_path):
+    executor = Faltering(given, 4, RuntimeError("out of memory"))
     with pytest.raises(RuntimeError, match="out of memory"):
-        sweep(given.study, lambda size: runner, tmp_path / "s.sqlite")
-    assert runner.closed
+        sweep(given.study, executor, tmp_path / "s.sqlite")
+    assert executor.wait() == []
     assert len(read_store(tmp_path / "s.sqlite").records) == 4
 
 
-def test_a_runner_that_forgets_cells_is_an_error_and_not_a_loop(given, tmp_path):
-    with pytest.raises(DepthlrError, match="no result for 1 of 5 cells"):
-        sweep(given.study, lambda size: Faltering(given, size, 4, None), tmp_path / "s.sqlite")
+def test_a_grid_search_has_cells_of_every_size_under_way_at_once(given, tmp_path):
+    class Wide(LandscapeExecutor):
+        """Trains the cells that wait from the last to the first."""
+
+        def work(self, timeout=None):
+            while handle := self._next():
+                self._waiting.rotate(1)
+                self._finish(handle, self.run(handle.cell))
+
+    grid = landscape(7, study("grid", sizes=(3, 6, 12), points=5))
+    watch = Watch()
+    results = sweep(grid.study, Wide(grid), tmp_path / "wide.sqlite", progress=watch)
+    assert [cell.size for cell in watch.cells] != sorted(cell.size for cell in watch.cells)
+    assert to_csv(results) == to_csv(sweep(grid.study, LandscapeExecutor(grid), tmp_path / "one.sqlite"))
 
 
 def test_a_damaged_record_is_reported_and_run_again(given, tmp_path):
@@ -191,7 +175,7 @@ def test_a_record_of_no_cell_is_reported_once_and_its_cell_run_again(given, tmp_
 def test_users_code_that_exits_is_told_and_what_finished_is_kept(given, tmp_path):
     path = tmp_path / "s.sqlite"
     with pytest.raises(DepthlrError, match=r"called sys.exit\(3\): .* what a sweep had finished is kept"):
-        sweep(given.study, lambda size: Faltering(given, size, 4, SystemExit(3)), path)
+        sweep(given.study, Faltering(given, 4, SystemExit(3)), path)
     assert len(read_store(path).records) == 4
 
 
@@ -219,7 +203,7 @@ def test_an_optimum_on_the_edge_is_flagged_and_not_fitted(given, tmp_path, slope
 
 def test_an_unfinished_study_says_so(given, tmp_path):
     with pytest.raises(SweepInterrupted):
-        sweep(given.study, lambda size: Faltering(given, size, 9, KeyboardInterrupt()), tmp_path / "s.sqlite")
+        sweep(given.study, Faltering(given, 9, KeyboardInterrupt()), tmp_path / "s.sqlite")
     results = read_results(tmp_path / "s.sqlite")
     assert not results.complete
     assert results.notes[-1] == "the sweep is not finished: run it again to go on"
@@ -263,16 +247,15 @@ def test_a_text_in_a_table_is_one_cell_and_no_formula(given, tmp_path, text):
 
 
 def test_the_last_epoch_alone_can_be_what_counts(tmp_path):
-    class Falling(LandscapeRunner):
-        def train(self, cells):
-            for cell in cells:  # 28 steps are an epoch of 1,797 digits by 64
-                yield cell, Outcome(np.array([9.0] * 4 + [cell.rate] * 28, dtype=np.float32), 0.1, False)
+    class Falling(LandscapeExecutor):
+        def run(self, cell):  # 28 steps are an epoch of 1,797 digits by 64
+            return Outcome(np.array([9.0] * 4 + [cell.rate] * 28, dtype=np.float32), 0.1, False)
 
     base = study("grid", sizes=(3,), points=3, seeds=1)
     judged = replace(base, training=replace(base.training, metric="last_epoch", batch=64))
     given = landscape(0, judged)
-    results = sweep(judged, lambda size: Falling(given, size), tmp_path / "s.sqlite", examples=load("digits"))
+    results = sweep(judged, Falling(given), tmp_path / "s.sqlite", examples=load("digits"))
     assert [record.loss for record in results.records] == pytest.approx(judged.search.rates)
     with pytest.raises(DepthlrError, match="pass the examples"):
-        sweep(judged, lambda size: Falling(given, size), tmp_path / "t.sqlite")
+        sweep(judged, Falling(given), tmp_path / "t.sqlite")
     assert not (tmp_path / "t.sqlite").exists()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import Counter
 from random import Random
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from depthlr.study import estimate, wanted
+from depthlr.study import Estimate, SearchState, estimate, wanted
 from depthlr.study.adaptive import APART, best, expected
-from depthlr.study.search import PLANS
+from depthlr.study.search import LEAST, PLANS, cells_a_pair
 from depthlr.training.cell import Cell
 from experiments.speed.landscape import Landscape, landscape, study
 from experiments.speed.search import score
@@ -53,6 +54,73 @@ landscapes = st.builds(
 )
 
 
+def replayed(given: Landscape, known: dict[Cell, float]) -> list[Cell]:
+    """What is wanted, by the obvious way: the whole search again, from its start."""
+    plan = PLANS[given.study.search.kind](given.study.search, sorted(given.study.model.sizes))
+    try:
+        wave = next(plan)
+        while not (missing := [cell for cell in wave if cell not in known]):
+            wave = plan.send({cell: known[cell] for cell in wave})
+    except StopIteration:
+        return []
+    return missing
+
+
+def estimated(given: Landscape, known: dict[Cell, float], missing: list[Cell]) -> Estimate:
+    """What is still to come, counted anew over all cells; a cell of a layer takes a second."""
+    search, sizes = given.study.search, given.study.model.sizes
+    if not missing:
+        return Estimate(0, 0, 0, 0.0 if known else None)
+    now, each = missing[0].size, len(search.seeds)
+    left = {size: search.points * each - sum(c.size == size for c in known) for size in sizes if size >= now}
+    likely, least = dict(left), sum(left.values())
+    if search.kind == "adaptive":
+        pairs = Counter((cell.size, cell.seed) for cell in [*known, *missing])
+        pairs.pop((min(sizes), search.seeds[0]), None)
+        finished = [count for (size, _), count in pairs.items() if size < now]
+        at_work = [count for (size, _), count in pairs.items() if size == now]
+        a_size = round(each * cells_a_pair(finished, at_work))
+        likely = {size: min(most, a_size) for size, most in left.items()}
+        likely[now] = min(left[now], max(len(missing), a_size - (search.points * each - left[now])))
+        least = len(missing) + LEAST * each * (len(left) - 1)
+    seconds = float(sum(size * count for size, count in likely.items())) if known else None
+    return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
+
+
+@settings(max_examples=60, deadline=None)
+@given(landscapes, st.integers(0, 10**6))
+def test_a_state_that_is_told_cell_by_cell_wants_what_the_replay_wants(given, seed):
+    """Whatever the order in which cells finish, and wherever the state is made anew from what is known."""
+    random = Random(seed)
+    search, sizes = given.study.search, given.study.model.sizes
+    known: dict[Cell, float] = {}
+    state = SearchState(search, sizes)
+    while missing := state.missing:
+        assert missing == replayed(given, known)
+        assert state.estimate() == estimated(given, known, missing)
+        cell = random.choice(missing)
+        known[cell] = given.loss(cell)
+        assert state.tell(cell, known[cell], float(cell.size)) == (len(missing) == 1)
+        if random.random() < 0.1:
+            state = SearchState(search, sizes, known, {cell: float(cell.size) for cell in known})
+        assert len(state) == len(known)
+    assert replayed(given, known) == []
+    assert state.estimate() == Estimate(0, 0, 0, 0.0)
+
+
+def test_a_loss_told_twice_or_unasked_for_changes_nothing():
+    given = made_up("adaptive", 3, 30)
+    state = SearchState(given.study.search, given.study.model.sizes)
+    first, second, *_ = state.missing
+    assert not state.tell(first, 1.0, 2.0)
+    before = state.missing, state.estimate(), len(state)
+    assert not state.tell(first, 1.0, 2.0)
+    assert (state.missing, state.estimate(), len(state)) == before
+    state.tell(Cell(2, 99, 0.1), 0.0)
+    assert state.missing == before[0]
+    assert state.missing[0] == second
+
+
 @settings(max_examples=60, deadline=None)
 @given(landscapes, st.integers(0, 10**6))
 def test_interruption_and_the_order_of_finishing_do_not_change_which_cells_are_run(given, seed):
@@ -69,14 +137,16 @@ def test_interruption_and_the_order_of_finishing_do_not_change_which_cells_are_r
 
 @settings(max_examples=60, deadline=None)
 @given(landscapes)
-def test_a_wave_is_new_cells_of_one_size_on_the_grid_and_sizes_ascend(given):
+def test_a_wave_is_new_cells_on_the_grid_and_sizes_ascend(given):
+    """A wave of the adaptive search has one size, because a size starts from the optima of the smaller ones."""
     search, sizes = given.study.search, given.study.model.sizes
     known: dict[Cell, float] = {}
     reached = 0
     while wave := wanted(search, sizes, known):
         assert len(set(wave)) == len(wave)
         assert not set(wave) & set(known)
-        assert len({cell.size for cell in wave}) == 1
+        assert len({cell.size for cell in wave}) == 1 or search.kind == "grid"
+        assert [cell.size for cell in wave] == sorted(cell.size for cell in wave)
         assert wave[0].size >= reached
         assert all(cell.rate in search.rates and cell.seed in search.seeds for cell in wave)
         reached = wave[0].size

@@ -7,7 +7,7 @@ import os
 import signal
 import sqlite3
 import struct
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -323,8 +323,8 @@ def test_facts_of_a_wrong_kind_with_valid_digests_are_a_sentence(filled, name, v
 def test_a_record_of_a_wrong_kind_with_a_valid_digest_is_damaged(filled, changes):
     evaluations = changes.get("evaluations", b"")
     bad = replace(kept(CELLS[0]), **changes)
-    row = (*vars(bad.cell).values(), bad.loss, int(bad.diverged), bad.seconds, bad.finished, bad.losses)
-    head = (*vars(bad.cell).values(), bad.loss, bad.diverged, bad.seconds, bad.finished, len(bad.losses))
+    row = (*astuple(bad.cell), bad.loss, int(bad.diverged), bad.seconds, bad.finished, bad.losses)
+    head = (*astuple(bad.cell), bad.loss, bad.diverged, bad.seconds, bad.finished, len(bad.losses))
     losses = as_bytes(bad.losses)
     digest = hashlib.sha256(repr(head).encode() + losses + as_bytes(evaluations)).hexdigest()
     change(filled, "DELETE FROM cells WHERE rowid = 1")

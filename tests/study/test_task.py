@@ -12,8 +12,8 @@ from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
 from depthlr.study.description import Search
+from depthlr.training import BySize, SerialRunner
 from depthlr.training.cell import Cell
-from depthlr.training.serial import SerialRunner
 from depthlr.training.stepper import Stepper, start_of
 from experiments.plain_loop import train_plainly
 
@@ -166,7 +166,7 @@ def test_a_real_sweep_of_small_models_runs_from_end_to_end(tmp_path):
     assert depths == {2: 3, 4: 5}
     results = sweep(
         study,
-        lambda size: SerialRunner(task_at(study, size, DIGITS)),
+        BySize(lambda size: SerialRunner(task_at(study, size, DIGITS))),
         tmp_path / "s.sqlite",
         examples=DIGITS,
         depths=depths,

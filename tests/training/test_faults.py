@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from tests.training.pretend_gpu import pretend_gpu  # noqa: F401 (a fixture)
-from tests.training.tiny import FAILURES, failing_task
+from tests.training.tiny import failing_task
 
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, Limits, Workers
@@ -24,7 +24,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("how", [how for how in FAILURES if how != "hangs"])
+@pytest.mark.parametrize("how", [how for how in REASONS if how != "hangs"])
 def test_a_worker_loses_the_one_cell_that_fails(how: str) -> None:
     pool = Workers(partial(failing_task, how=how), 2)
     try:
@@ -51,15 +51,15 @@ def test_a_cell_that_hangs_is_given_up_and_the_pool_goes_on() -> None:
 
 @pytest.mark.parametrize("how", ["raises", "exits", "memory"])
 def test_in_this_process_one_cell_is_lost_too(how: str) -> None:
-    with open_engine(partial(failing_task, how=how), device="cpu", workers=1) as open_runner:
-        found = dict(open_runner(1).train(CELLS))
+    with open_engine(partial(failing_task, how=how), device="cpu", workers=1) as executor:
+        found = dict(executor.train(CELLS))
     assert {cell.seed: outcome.failure for cell, outcome in found.items()} == {0: None, 1: REASONS[how], 2: None}
 
 
 def test_a_time_limit_holds_with_one_worker() -> None:
     limits = Limits(timeout=1.0)
-    with open_engine(partial(failing_task, how="hangs"), device="cpu", workers=1, limits=limits) as open_runner:
-        ((_, outcome),) = open_runner(1).train(CELLS[1:2])
+    with open_engine(partial(failing_task, how="hangs"), device="cpu", workers=1, limits=limits) as executor:
+        ((_, outcome),) = executor.train(CELLS[1:2])
     assert outcome.failure == REASONS["hangs"]
 
 

@@ -55,7 +55,7 @@ def ending_in(last: nn.Module) -> Task:
 
 
 def another_lane_pays(runner: GraphRunner) -> float:
-    return 1 / runner.lanes
+    return 1 / runner.capacity
 
 
 def assert_plain(task: Task, runner: GraphRunner, device: str = "cpu", *, rtol: float) -> None:
@@ -130,10 +130,10 @@ def test_randomness_is_recognised_by_what_a_step_draws(name: str) -> None:
 def test_a_model_that_draws_keeps_to_one_lane(monkeypatch) -> None:
     """Its numbers stay its own, though more lanes would pay."""
     monkeypatch.setattr(GraphRunner, "_seconds_a_step", another_lane_pays)
-    assert GraphRunner(DETERMINED["vit"], "cpu", most=3).lanes == 3
+    assert GraphRunner(DETERMINED["vit"], "cpu", most=3).capacity == 3
     task = DRAWING["dropout by a call"]
     runner = GraphRunner(task, "cpu", most=3)
-    assert runner.lanes == 1
+    assert runner.capacity == 1
     assert_plain(task, runner, rtol=2e-4)
 
 
@@ -170,4 +170,4 @@ def test_a_gpu_without_room_for_another_lane_takes_fewer(monkeypatch) -> None:
 
     monkeypatch.setattr(GraphRunner, "_open_lane", open_at_most_three)
     monkeypatch.setattr(GraphRunner, "_seconds_a_step", another_lane_pays)
-    assert GraphRunner(tiny_task(2), "cpu").lanes == 2
+    assert GraphRunner(tiny_task(2), "cpu").capacity == 2

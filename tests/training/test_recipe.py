@@ -256,7 +256,7 @@ def test_a_step_that_cannot_be_captured_is_taken_otherwise(monkeypatch) -> None:
     task = held_out_task()
     with pytest.warns(UserWarning, match="cannot be captured .*previous error during capture.*runs compiled instead"):
         runner = GraphRunner(task, "cpu")
-    assert (runner.way, runner.lanes) == ("compiled", 1)
+    assert (runner.way, runner.capacity) == ("compiled", 1)
     ((_, outcome),) = runner.train([CELL])
     assert outcome.losses == pytest.approx(outcome_of(task).losses, rel=1e-4)
 

@@ -33,6 +33,8 @@ from depthlr.errors import DepthlrError
 from depthlr.optimizers import OPTIMIZERS, CapturedMuon
 from depthlr.training import (
     Cell,
+    Executor,
+    Outcome,
     SerialRunner,
     Training,
     Workers,
@@ -227,7 +229,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize(
-    "runs", [lambda task: list(SerialRunner(task).train(CELLS)), try_step, lambda t: stepped(t, CELLS[0])]
+    "runs", [lambda task: SerialRunner(task).run(CELLS[0]), try_step, lambda t: stepped(t, CELLS[0])]
 )
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_that_cannot_be_trained_on_is_a_sentence(name: str, runs) -> None:
@@ -247,7 +249,7 @@ def full(output, target):
     raise torch.cuda.OutOfMemoryError("full")
 
 
-@pytest.mark.parametrize("runs", [lambda task: list(SerialRunner(task).train(CELLS)), try_step])
+@pytest.mark.parametrize("runs", [lambda task: SerialRunner(task).run(CELLS[0]), try_step])
 def test_a_gpu_without_memory_is_a_sentence(runs) -> None:
     with pytest.raises(DepthlrError, match=r"does not fit on the GPU .*: take a smaller batch or model\.$"):
         runs(replace(tiny_task(2), loss_fn=full))
@@ -380,16 +382,20 @@ def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -
     """A smaller one starts anew."""
     tried = []
 
-    class Opened:
-        lanes = 4
+    class Opened(Executor):
+        capacity = 4
 
         def __init__(self, task, device, *, most, timeout) -> None:
+            super().__init__()
             tried.append((task, most))
 
+        def work(self, timeout=None) -> None:
+            while handle := self._next():
+                self._finish(handle, Outcome(np.ones(1, np.float32), 0.0, False))
+
     monkeypatch.setattr(engine, "GraphRunner", Opened)
-    with engine.open_engine(lambda size: size, device="cuda") as open_runner:
-        for size in (3, 6, 2):
-            open_runner(size)
+    with engine.open_engine(lambda size: size, device="cuda") as executor:
+        list(executor.train(Cell(size, 0, 0.1) for size in (3, 6, 6, 2)))
     assert tried == [(3, engine.MOST_LANES), (6, 4), (2, engine.MOST_LANES)]
 
 
@@ -419,8 +425,8 @@ def test_a_seed_fixes_whatever_a_model_draws(train) -> None:
 def test_a_system_that_does_not_say_which_cores_are_ours_trains_on_all(monkeypatch) -> None:
     monkeypatch.delattr("os.sched_getaffinity")
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    with open_engine(tiny_task, device="cpu") as open_runner:
-        ((_, outcome),) = open_runner(2).train(CELLS[:1])
+    with open_engine(tiny_task, device="cpu") as executor:
+        ((_, outcome),) = executor.train(CELLS[:1])
     assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), CELLS[0]).losses)
 
 

@@ -105,6 +105,13 @@ def is_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def is_killed_once() -> None:
+    """The first time alone, as a file says from process to process."""
+    if not os.path.exists(os.environ["DIED"]):
+        open(os.environ["DIED"], "w").close()
+        is_killed()
+
+
 def runs_out_of_memory() -> None:
     raise MemoryError
 
@@ -115,6 +122,7 @@ FAILURES = {
     "hangs": hangs,
     "segmentation fault": crashes,
     "killed": is_killed,
+    "killed once": is_killed_once,
     "memory": runs_out_of_memory,
 }
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from depthlr.study.description import Study
 from depthlr.study.record import Record
-from depthlr.study.run import OpenRunner
 from depthlr.study.store import Content
-from depthlr.training.cell import Cell, Outcome, Runner, has_diverged
+from depthlr.training.cell import Cell, Outcome, has_diverged
+from depthlr.training.executor import Executor, Handle
 
 
 def beginnings(longer: Content, study: Study, steps: int, data_digest: str) -> dict[Cell, Outcome]:
@@ -26,30 +26,27 @@ def beginnings(longer: Content, study: Study, steps: int, data_digest: str) -> d
     return {cell: _beginning(record, steps) for cell, record in longer.records.items() if record.losses}
 
 
-def recalling(open_runner: OpenRunner, known: Mapping[Cell, Outcome]) -> OpenRunner:
-    """Runners that hand over what is known, and open the true one only for what is not."""
-    if not known:
-        return open_runner
-    return lambda size: _Recalling(open_runner, size, known)
+class Recalling(Executor):
+    """Hands over the outcomes that are known, and submits all other cells to another executor."""
 
+    def __init__(self, executor: Executor, known: Mapping[Cell, Outcome]) -> None:
+        super().__init__()
+        self._executor, self._known = executor, known
+        self._running: dict[Handle, Handle] = {}  # ours, by the other executor's
 
-class _Recalling:
-    def __init__(self, open_runner: OpenRunner, size: int, known: Mapping[Cell, Outcome]) -> None:
-        self._open, self._size, self._known = open_runner, size, known
-        self._runner: Runner | None = None
+    def work(self, timeout: float | None = None) -> None:
+        while (handle := self._next()) is not None:
+            if handle.cell in self._known:
+                self._finish(handle, self._known[handle.cell])
+            else:
+                self._running[self._executor.submit(handle.cell)] = handle
+        if not self._finished:
+            for done in self._executor.wait():
+                self._finish(self._running.pop(done), done.result())
 
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        for cell in cells:
-            if cell in self._known:
-                yield cell, self._known[cell]
-        rest = [cell for cell in cells if cell not in self._known]
-        if rest:
-            self._runner = self._runner or self._open(self._size)
-            yield from self._runner.train(rest)
-
-    def close(self) -> None:
-        if self._runner is not None:
-            self._runner.close()
+    def stop(self, handle: Handle) -> bool:
+        theirs = next((theirs for theirs, ours in self._running.items() if ours is handle), None)
+        return theirs is not None and theirs.cancel()
 
 
 def _beginning(record: Record, steps: int) -> Outcome:

@@ -19,7 +19,7 @@ from experiments.paper.running.carried import COLUMNS as CARRIED
 from experiments.paper.running.carried import is_stale, train_carried
 from experiments.paper.running.job import Job
 from experiments.paper.running.plain_grid import plain_cell_seconds, plain_grid_seconds, sampled_sizes
-from experiments.paper.running.recalled import beginnings, recalling
+from experiments.paper.running.recalled import Recalling, beginnings
 from experiments.paper.running.written import CELLS, is_fuller
 from experiments.running import SAMPLED, Deadline, Facts, OutOfTime, provenance, read_facts, sweep_study
 from experiments.tables import make_folder, write_json, write_table
@@ -86,7 +86,7 @@ def _swept(
             progress=progress,
             done=done,
             workers=job.workers,
-            wrap=partial(recalling, known=known),
+            wrap=partial(Recalling, known=known),
         )
 
 

@@ -45,6 +45,8 @@ VERBS = {
     "transfer": "Carry a rate from one depth to another.",
     "check": "Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail.",
     "sweep": "Sweep rates at several depths and fit the law; run again, it resumes.",
+    "ask": "Print the cells to train next, as JSON lines; repeat it until it prints none.",
+    "tell": "Take the losses of trained cells, as JSON lines on stdin; a line told twice is kept once.",
     "serve": "Show a sweep's report live, to this computer alone, until Ctrl-C.",
     "fit": "Fit rate = c depth^slope to tuned rates.",
     "report": "Write a sweep's report: the answer, the plots, what was run.",

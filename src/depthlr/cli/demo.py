@@ -66,11 +66,11 @@ def _swept(study: Study) -> Results:
     depths = depths_of(study, examples.input)
     with (
         tempfile.TemporaryDirectory() as folder,
-        engine_for(study, examples) as open_runner,
+        engine_for(study, examples) as executor,
         SweepProgress(study) as progress,
     ):
         path = Path(folder) / "demo.sqlite"
-        return sweep(study, open_runner, path, examples=examples, depths=depths, progress=progress)
+        return sweep(study, executor, path, examples=examples, depths=depths, progress=progress)
 
 
 def _tell(results: Results, seeds: int) -> None:
@@ -94,10 +94,10 @@ def _tell(results: Results, seeds: int) -> None:
     ]
     cells = len(results.records)
     whole = len(model.sizes) * seeds * results.study.search.points
-    columns = (model.vary, "depth", "tuned rate", f"law from {first}", f"measured from {first}")
+    columns = (model.size_name, "depth", "tuned rate", f"law from {first}", f"measured from {first}")
     print_table(columns, rows, title=f"{model.spec}: {cells} runs, of a grid of {whole}")
     print(f"tuned rates over effective depth: {results.fit('depth')}")
-    print(f"tuned rates over {model.vary}: {results.fit('size')}")
+    print(f"tuned rates over {model.size_name}: {results.fit('size')}")
     energies = fit_power_law([depths[s] for s in tuned], [measured[s].rate.rate for s in tuned])
     print(f"rates for persistent energy 1, no training, over effective depth: {energies}")
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())

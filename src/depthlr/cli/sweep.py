@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, closing, contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,15 +29,16 @@ from depthlr.present.findings import slope_of
 from depthlr.present.server import serving
 from depthlr.present.terminal import text_landscape
 from depthlr.present.text import tuned_text
-from depthlr.study.description import Study, read_study, study_from_dict
+from depthlr.study.description import NOTHING_TO_TRAIN, Study, read_study, study_from_dict
 from depthlr.study.results import Results
-from depthlr.study.run import OpenRunner, SweepInterrupted
+from depthlr.study.run import SweepInterrupted
 from depthlr.study.run import sweep as run_sweep
 from depthlr.study.store import read_store
 from depthlr.study.task import depths_of, load_data, task_at
+from depthlr.training.command import KEY, Commands
 from depthlr.training.engine import open_engine
+from depthlr.training.executor import Executor, Limits
 from depthlr.training.serial import try_step
-from depthlr.training.workers import Limits
 
 
 def sweep(
@@ -47,6 +48,12 @@ def sweep(
     model: Annotated[str | None, typer.Option(help="without a study: the model, such as resnet?width=16")] = None,
     vary: Annotated[str | None, typer.Option(help="the argument that makes it deeper")] = None,
     sizes: Annotated[str | None, typer.Option(help="the values of that argument, such as 3,4,6")] = None,
+    command: Annotated[
+        str | None, typer.Option(help='your own script: "python train.py --lr {rate} --layers {size} --seed {seed}"')
+    ] = None,
+    result: Annotated[
+        str | None, typer.Option(help="the file it writes its loss to, such as out/{size}-{seed}-{rate}/metrics.json")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +81,10 @@ def sweep(
         Path | None, typer.Option(help="the file that keeps it", show_default="the study's name, .sqlite")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
+        int | None,
+        typer.Option(
+            help="processes on a CPU, or commands, that train at a time", min=1, show_default="one a core, or one a GPU"
+        ),
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
     timeout: Annotated[float | None, typer.Option(help="give a cell up after so many seconds")] = None,
@@ -88,7 +98,14 @@ def sweep(
     flags: dict[str, dict[str, Any]] = {
         "model": {"spec": model, "vary": vary, "sizes": sizes},
         "data": {"name": data},
-        "training": {"optimizer": optimizer, "loss": loss, "batch": batch, "steps": steps},
+        "training": {
+            "optimizer": optimizer,
+            "loss": loss,
+            "batch": batch,
+            "steps": steps,
+            "command": command,
+            "result": result,
+        },
         "search": {"kind": search, "low": low, "high": high, "points": points, "seeds": seeds},
     }
     wanted, path = _study(study, flags, out)
@@ -100,9 +117,10 @@ def sweep(
 
 
 def _run(wanted: Study, path: Path, serve: bool, workers: int | None, limits: Limits, retry_failed: bool) -> Results:
-    examples, held_out = load_data(wanted)
-    depths = depths_of(wanted, examples.input)
-    if parse_spec(wanted.model.spec).family != "zoo" and wanted.training.variance != "own":
+    examples, held_out = load_data(wanted) if wanted.training.described else (None, None)
+    depths = None if wanted.model.spec is None else depths_of(wanted, None if examples is None else examples.input)
+    own = wanted.model.spec is not None and parse_spec(wanted.model.spec).family != "zoo"
+    if own and wanted.training.described and wanted.training.variance != "own":
         print_note(
             'note: weights are drawn anew by init_; training.variance = "own" keeps those that models come with.'
         )
@@ -111,11 +129,11 @@ def _run(wanted: Study, path: Path, serve: bool, workers: int | None, limits: Li
             with (
                 _live_page(path, serve),
                 SweepProgress(wanted) as progress,
-                engine_for(wanted, examples, held_out, workers, limits) as open_runner,
+                engine_for(wanted, examples, held_out, workers, limits) as executor,
             ):
                 return run_sweep(
                     wanted,
-                    open_runner,
+                    executor,
                     path,
                     examples=examples,
                     held_out=held_out,
@@ -130,12 +148,18 @@ def _run(wanted: Study, path: Path, serve: bool, workers: int | None, limits: Li
 
 def engine_for(
     study: Study,
-    examples: Examples,
+    examples: Examples | None,
     held_out: Examples | None = None,
     workers: int | None = None,
     limits: Limits | None = None,
-) -> AbstractContextManager[OpenRunner]:
-    """Runners of the training layer, for a study's models of any size; `workers` processes where there is no GPU."""
+) -> AbstractContextManager[Executor]:
+    """The executor of a study: its command, its models on a GPU, or `workers` processes."""
+    training = study.training
+    if training.command is not None:
+        key, shell = training.key or KEY, bool(training.shell)
+        return closing(Commands(training.command, workers, limits, result=training.result, key=key, shell=shell))
+    if examples is None:
+        raise DepthlrError(NOTHING_TO_TRAIN)
     # Picklable, so that worker processes can call it.
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     try_step(make_task(study.model.sizes[0]))
@@ -153,11 +177,18 @@ def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | N
         if is_study_file(named):
             return read_store(named).study, Path(named) if out is None else out
         return read_study(named), Path(named).with_suffix(".sqlite") if out is None else out
-    if "spec" not in given["model"] or "sizes" not in given["model"]:
-        raise DepthlrError("There is nothing to sweep: name a study's TOML file, or give --model and --sizes.")
-    spec = parse_spec(given["model"]["spec"])
+    by_command = "command" in given["training"]
+    if "sizes" not in given["model"] or not (by_command or "spec" in given["model"]):
+        raise DepthlrError(
+            "There is nothing to sweep: name a study's TOML file, or give --sizes and one of --model and --command."
+        )
     given["model"]["sizes"] = parse_sizes(given["model"]["sizes"])
-    given["training"].setdefault("steps", 100)
+    if not by_command:
+        given["training"].setdefault("steps", 100)
+    if "spec" not in given["model"]:
+        path = out or Path("command.sqlite")
+        return study_from_dict({"name": path.stem, **given}), path
+    spec = parse_spec(given["model"]["spec"])
     if "vary" not in given["model"]:
         known = ZOO[spec.name].defaults if spec.family == "zoo" else {}
         given["model"]["vary"] = next((name for name in ("layers", "blocks") if name in known), "")
@@ -222,7 +253,7 @@ def _print(results: Results, path: Path, json: bool) -> None:
         best_rate = tuned_text(results, size) + (" ?" if size in results.doubts else "")
         rows.append((size, (results.depths or {}).get(size, "-"), best_rate, *ends, loss))
     columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", "mean loss")
-    print_table(columns, rows, title=f"{results.study.model.spec}, {len(results.study.search.seeds)} seeds")
+    print_table(columns, rows, title=f"{results.study.model.title}, {len(results.study.search.seeds)} seeds")
     for over, line in fits.items():
         print(f"over {'effective depth' if over == 'depth' else over}: {line}")
     for note in results.notes:

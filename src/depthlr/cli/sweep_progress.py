@@ -30,6 +30,7 @@ class SweepProgress:
         self._began = clock()
         self._trained = 0.0  # seconds that the cells of this run took, one by one
         self._records: list[Record] = []
+        self._size = 0  # the largest that has a finished cell
         self._left = Estimate(0, 0, 0, None)
         self._console = PlainConsole(stderr=True)
         self._live = Live(console=self._console, get_renderable=self._picture, transient=True, refresh_per_second=4)
@@ -46,6 +47,7 @@ class SweepProgress:
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
         self._records = list(known)
+        self._size = max((record.cell.size for record in known), default=0)
         self._left = estimate
         self._began = self._clock()
         for cell in damaged:
@@ -59,9 +61,9 @@ class SweepProgress:
             self._note(self._to_come(estimate))
 
     def finished(self, record: Record, estimate: Estimate) -> None:
-        before = self._records[-1].cell.size if self._records else record.cell.size
+        before, self._size = self._size, max(self._size, record.cell.size)
         self._trained += record.seconds
-        if record.cell.size != before and not self._console.is_terminal:
+        if before and record.cell.size > before and not self._console.is_terminal:
             cells, best = self._rows()[before]
             row = f"{self._study.model.size_name} {before}: {cells} cells, best rate {best}"
             self._note(f"{row}; {self._to_come(estimate)}")

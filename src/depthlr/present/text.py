@@ -33,8 +33,8 @@ def study_title(results: Results) -> str:
     """The model and, if the study records it, its training."""
     study, training = results.study, results.study.training
     if not results.described:
-        return study.model.spec
-    return f"{study.model.spec} on {study.data.name}, {training.optimizer}, batch {training.batch}"
+        return study.model.title
+    return f"{study.model.title} on {study.data.name}, {training.optimizer}, batch {training.batch}"
 
 
 def tuned_text(results: Results, size: int, none: str = "-") -> str:
@@ -76,7 +76,7 @@ def run_facts(found: Findings) -> list[tuple[str, str]]:
     results, study = found.results, found.results.study
     diverged = sum(record.diverged for record in results.records)
     facts = [
-        ("Model", f"{study.model.spec}, {study.model.vary} {_join(study.model.sizes)}"),
+        ("Model", f"{study.model.title}, {study.model.vary or 'size'} {_join(study.model.sizes)}"),
         ("Seeds", _join(study.search.seeds)),
         ("Cells", f"{len(results.records)} trained, {diverged} of them diverged"),
     ]

@@ -1,5 +1,6 @@
 """Layer 3: a sweep over rates that is described, searched, stored and resumed."""
 
+from depthlr.study.ask_tell import ask, create_study, tell
 from depthlr.study.curves import Curve
 from depthlr.study.description import (
     Data,
@@ -16,8 +17,8 @@ from depthlr.study.facts import Environment, environment
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
 from depthlr.study.record import Record
 from depthlr.study.results import Results, read_results, to_csv, to_json
-from depthlr.study.run import OpenRunner, Progress, Silent, SweepInterrupted, sweep
-from depthlr.study.search import Estimate, estimate, wanted
+from depthlr.study.run import Progress, Silent, SweepInterrupted, search_state, sweep, sweep_function
+from depthlr.study.search import Estimate, SearchState, estimate, wanted
 from depthlr.study.store import Store, open_store, read_store
 from depthlr.study.task import depths_of, judged_steps, task_at
 from depthlr.training.training import Training
@@ -29,17 +30,19 @@ __all__ = [
     "Estimate",
     "Follower",
     "Models",
-    "OpenRunner",
     "Progress",
     "Record",
     "Results",
     "Search",
+    "SearchState",
     "Silent",
     "Snapshot",
     "Store",
     "Study",
     "SweepInterrupted",
     "Training",
+    "ask",
+    "create_study",
     "depths_of",
     "difference",
     "environment",
@@ -51,9 +54,12 @@ __all__ = [
     "read_snapshot",
     "read_store",
     "read_study",
+    "search_state",
     "study_from_dict",
     "sweep",
+    "sweep_function",
     "task_at",
+    "tell",
     "to_csv",
     "to_json",
     "to_toml",

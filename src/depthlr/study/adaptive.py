@@ -25,7 +25,7 @@ from depthlr.study.description import Search
 from depthlr.training.cell import Cell
 
 Plan = Generator[list[Cell], Mapping[Cell, float], None]
-"""Yields a wave of cells, all of one size; is sent the losses of that whole wave before it decides on the next."""
+"""Yields a wave of cells, small sizes first; is sent the losses of that whole wave before it decides on the next."""
 
 Curve = dict[int, float]  # loss by index into the grid
 Points = list[tuple[int, int]]  # which seed, by its place in the search, and which rate, by its index

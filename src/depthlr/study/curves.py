@@ -40,6 +40,8 @@ class Curve:
 
 def guessing(study: Study) -> float | None:
     """The cross-entropy of equal chances; None where the loss or the number of classes is not known."""
+    if study.model.spec is None:
+        return None
     spec = parse_spec(study.model.spec)
     if spec.family != "zoo" or study.training.loss != LOSS:
         return None

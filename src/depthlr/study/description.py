@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,15 @@ from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.law.curve import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
-from depthlr.training.training import Training
+from depthlr.training.command import template_fields
+from depthlr.training.training import COMMAND, Training
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
+NOTHING_TO_TRAIN = (
+    "The study does not say how a cell is trained: give model.spec and training.steps, or training.command; or train "
+    "its cells elsewhere with depthlr ask and tell."
+)
 MOST_SIZE = 1_000_000  # layers or blocks
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
@@ -29,14 +34,29 @@ DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every m
 
 @dataclass(frozen=True)
 class Models:
-    """The model, the argument that makes it deeper (layers or blocks), and the values that argument takes."""
+    """The model, the argument that makes it deeper (layers or blocks), and the values that argument takes.
 
-    spec: str
-    vary: str
-    sizes: tuple[int, ...]
+    Where another program trains the cells, the sizes may stand alone: then no effective depth is known.
+    """
+
+    spec: str | None = None
+    vary: str | None = None
+    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        sizes = check.counts("model.sizes", self.sizes, least=1, most=MOST_SIZE)
+        if list(sizes) != sorted(sizes):
+            raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
+        _set(self, sizes=sizes)
+        if self.spec is not None:
+            self._check_spec()
+        elif self.vary is not None and not check.text("model.vary", self.vary).isidentifier():
+            raise DepthlrError(f"model.vary is {self.vary!r}: write one word, such as layers.")
+
+    def _check_spec(self) -> None:
         spec = parse_spec(check.text("model.spec", self.spec))
+        if self.vary is None:
+            raise DepthlrError("[model] lacks vary: add a line vary = ...")
         vary = check.text("model.vary", self.vary)
         known = list(ZOO[spec.name].defaults) if spec.family == "zoo" else None
         if not vary.isidentifier() or (known is not None and vary not in known):
@@ -44,18 +64,24 @@ class Models:
             raise DepthlrError(f"model.vary is {vary!r}, no argument of {spec.name}: write {' or '.join(offer)}.")
         if vary in spec.arguments:
             raise DepthlrError(f"model.spec sets {vary}, which model.vary varies: leave {vary} out of {self.spec}.")
-        sizes = check.counts("model.sizes", self.sizes, least=1, most=MOST_SIZE)
-        if list(sizes) != sorted(sizes):
-            raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
-        _set(self, spec=str(spec), sizes=sizes)
+        _set(self, spec=str(spec))
+
+    @property
+    def title(self) -> str:
+        """The model as headings name it."""
+        return "your own model" if self.spec is None else self.spec
 
     @property
     def size_name(self) -> str:
         """The argument as tables and keys name it, never as they name something else: `depth (argument)`."""
+        if self.vary is None:
+            return "size"
         return f"{self.vary} (argument)" if self.vary in OUR_NAMES else self.vary
 
     def at(self, size: int) -> ModelSpec:
         """The model of one size."""
+        if self.spec is None or self.vary is None:
+            raise DepthlrError(NOTHING_TO_TRAIN)
         return parse_spec(self.spec).with_arguments(**{self.vary: size})
 
 
@@ -139,6 +165,18 @@ class Study:
 
     def __post_init__(self) -> None:
         check.text("name", self.name)
+        training = self.training
+        if self.model.spec is None and training.described:
+            raise DepthlrError("[model] lacks spec: add a line spec = ...")
+        if self.model.spec is not None and training.command is None and not training.described:
+            raise DepthlrError("training has neither of steps and epochs: give one of them, such as steps = 100.")
+        seeds = len(self.search.seeds)
+        used = () if training.command is None else template_fields("training.command", training.command)
+        if used and "seed" not in used and seeds > 1:
+            raise DepthlrError(
+                f"training.command has no {{seed}}, so {seeds} seeds would train the same: add it, or set "
+                "search.seeds = 1."
+            )
         if self.data.validation is None and self.training.metric == "validation":
             raise DepthlrError("training.metric is validation: say what to evaluate on, such as data.validation = 0.1.")
         if self.data.validation is None and self.training.evaluate_at is not None:
@@ -176,6 +214,8 @@ def _set(frozen: Any, **values: object) -> None:
 
 def _table(part: Any) -> dict[str, Any]:
     values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
+    if isinstance(part, Training) and not part.described:
+        values = {entry: values[entry] for entry in COMMAND}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items() if v is not None}
 
 
@@ -217,9 +257,8 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
         if not isinstance(table, Mapping):
             raise DepthlrError(f"{key} is {table!r}: write it as a table, [{key}], with its entries below.")
         _known(f"[{key}]", table, [entry.name for entry in fields(kind)])
-        for entry in fields(kind):
-            if entry.default is MISSING and entry.name not in table:
-                raise DepthlrError(f"[{key}] lacks {entry.name}: add a line {entry.name} = ...")
+        if kind is Models and "sizes" not in table:
+            raise DepthlrError("[model] lacks sizes: add a line sizes = ...")
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
         if key == "search" and isinstance(seeds := values.get("seeds"), int) and not isinstance(seeds, bool):
             check.count("search.seeds", seeds, most=MOST_SEEDS)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from depthlr.errors import DepthlrError
 
+POLL = 0.05  # seconds
+
 
 class Lock:
     """Held from when it is made until `close`; the file beside the study only says who holds it."""
 
-    def __init__(self, study: Path) -> None:
+    def __init__(self, study: Path, patience: float = 0.0) -> None:
+        """Take the lock; wait so many seconds for another holder to end."""
+        self._until = time.monotonic() + patience
         self._path = study.with_name(study.name + ".lock")
         while True:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -47,13 +52,18 @@ class Lock:
     def _take(self, study: Path) -> None:
         import fcntl  # Unix alone has it, and the rest of the package does not need it
 
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(self._handle, 200, 0).decode(errors="replace") or "another process"
-            raise DepthlrError(
-                f"{study} is being written by {holder}: wait until it ends, or stop it; what it finished is kept."
-            ) from error
+        while True:
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() > self._until:
+                    holder = os.pread(self._handle, 200, 0).decode(errors="replace") or "another process"
+                    raise DepthlrError(
+                        f"{study} is being written by {holder}: wait until it ends, or stop it; what it finished is "
+                        "kept."
+                    ) from error
+            time.sleep(POLL)
 
     def _is_still_there(self) -> bool:
         try:

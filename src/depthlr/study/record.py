@@ -71,13 +71,15 @@ def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "bud
 
     Args:
         cell: which one.
-        outcome: what its runner returned.
+        outcome: what its executor returned; its own `loss`, if it has one, is what the cell is judged by.
         last: judge it by the mean loss of so many last steps, or of all.
         metric: "validation" judges it by its last evaluation instead.
     """
     losses = np.ascontiguousarray(outcome.losses, dtype="<f4")
     judged = [float(loss) for loss in (losses if last is None else losses[-last:])]
-    if metric == "validation":
+    if outcome.loss is not None:
+        judged = [outcome.loss]
+    elif metric == "validation":
         judged = [one.loss for one in outcome.evaluations[-1:]]
     sound = bool(judged) and bool(np.isfinite(losses).all()) and all(map(math.isfinite, judged))
     diverged = bool(outcome.diverged) or not sound

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError, exits_told
-from depthlr.study.description import Study
+from depthlr.study.description import Models, Search, Study
 from depthlr.study.facts import Environment
 from depthlr.study.facts import environment as this_environment
 from depthlr.study.record import Record, record
 from depthlr.study.results import Results, results_of
-from depthlr.study.search import Estimate, estimate, wanted
-from depthlr.study.store import Store, open_store
+from depthlr.study.search import Estimate, SearchState
+from depthlr.study.store import Content, Store, open_store
 from depthlr.study.task import data_digest, judged_steps
-from depthlr.training.cell import Cell, Runner
+from depthlr.training.cell import Cell, Outcome
+from depthlr.training.executor import Executor, InProcess
+from depthlr.training.training import Training
+
+EVEN = 1e-3  # of a grid step: how far a rate may lie from the even grid
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -29,10 +40,6 @@ class SweepInterrupted(KeyboardInterrupt):
         self.cells = cells
         self.command = f"depthlr sweep {shlex.quote(str(path))}"
         super().__init__(f"stopped with {cells} cells kept in {path}; go on with: {self.command}")
-
-
-OpenRunner = Callable[[int], Runner]
-"""A runner for the models of one size."""
 
 
 class Progress(Protocol):
@@ -57,7 +64,7 @@ class Silent:
 
 def sweep(
     study: Study,
-    open_runner: OpenRunner,
+    executor: Executor,
     store_path: Path | str,
     *,
     examples: Examples | None = None,
@@ -67,10 +74,20 @@ def sweep(
     environment: Environment | None = None,
     retry_failed: bool = False,
 ) -> Results:
-    """Run a study, or what is left of it, into its file. The data's digest and `depths` are recorded with it.
+    """Run a study, or what is left of it, into its file.
 
-    So is the `environment` that trains the cells: this process's, unless told otherwise. Interrupted by Ctrl-C, or
-    killed, it has lost no finished cell, and the same call goes on from there.
+    Interrupted by Ctrl-C, or killed, it has lost no finished cell, and the same call goes on from there.
+
+    Args:
+        study: what to sweep.
+        executor: trains the cells. It is not closed, but cells that it still trains when the sweep ends are cancelled.
+        store_path: the study's file.
+        examples: what the study trains on; their digest is recorded.
+        held_out: what it is evaluated on, if anything.
+        depths: effective depth by size, recorded too.
+        progress: told of every finished cell.
+        environment: what trains the cells, recorded too; this process unless given.
+        retry_failed: train the cells again that failed in an earlier run.
     """
     last = judged_steps(study, examples)
     path = Path(store_path)
@@ -80,81 +97,121 @@ def sweep(
         if retry_failed:
             store.drop_failed()
         content = store.content()
-        records = dict(content.records)
-        cells = _wanted(study, records)
-        watch.begins(list(records.values()), content.damaged, _estimate(study, records, cells))
+        state = search_state(content)
+        failures = _Failures(content.records.values())
+        watch.begins(list(content.records.values()), content.damaged, state.estimate())
         if content.damaged:
             store.drop_damaged()
-        if cells:
+        if state.missing:
             store.ran_on(environment or this_environment())
+        del content  # every step's loss of every cell
         try:
-            # Closed, it closes the runner, come what may.
-            with exits_told(), closing(_train(study, open_runner, store, records, cells, last)) as trained:
-                for done, left in trained:
-                    watch.finished(done, _estimate(study, records, left))
+            # Closed, it cancels what is being trained, come what may.
+            with exits_told(), closing(_train(study, executor, store, state, last)) as trained:
+                for done in trained:
+                    watch.finished(done, state.estimate())
+                    failures.add(done)
+                    if state.finished(done.cell.size):
+                        failures.check(done.cell.size)
         except KeyboardInterrupt as error:
-            raise SweepInterrupted(path, len(records)) from error
+            raise SweepInterrupted(path, len(state)) from error
         return results_of(store.content())
 
 
-def _train(
-    study: Study,
-    open_runner: OpenRunner,
-    store: Store,
-    records: dict[Cell, Record],
-    cells: Sequence[Cell],
-    last: int | None,
-) -> Generator[tuple[Record, Sequence[Cell]], None, None]:
-    """From the wave `cells` on, every wanted cell, kept on disk and in `records` before it is handed over.
+def sweep_function(
+    train: Callable[[float, int, int], float],
+    rates: Sequence[float],
+    sizes: Sequence[int],
+    seeds: int | Sequence[int] = 3,
+    out: Path | str | None = None,
+    *,
+    kind: str = "adaptive",
+    progress: Progress | None = None,
+) -> Results:
+    """Tune the learning rate of your own training function at several sizes.
 
-    With each comes what is wanted next; the search replays itself to say so, and is asked once a wave, not once a cell.
+    Args:
+        train: called as `train(rate, size, seed)`, one call at a time, in this process. It returns the loss; one that
+            is not finite has diverged, and an error fails this cell alone.
+        rates: the grid of rates, evenly spaced in the logarithm, such as `numpy.geomspace(1e-4, 1, 41)`.
+        sizes: the sizes of the model, such as its numbers of layers.
+        seeds: the seeds, or how many.
+        out: the study's file; the same call with it goes on where the last one stopped. None keeps no file.
+        kind: "adaptive" runs as many rates as the optimum takes, "grid" all of them.
+        progress: told of every finished cell.
     """
-    while cells:
-        size = cells[0].size
-        with _open(open_runner, size) as runner:
-            while cells and cells[0].size == size:
-                left = dict.fromkeys(cells)
-                for cell, outcome in runner.train(cells):
-                    left.pop(cell, None)
-                    done = record(cell, outcome, last, metric=study.training.metric)
-                    store.put(done)
-                    records[cell] = done
-                    wanted_next = list(left) or _wanted(study, records)
-                    yield done, wanted_next
-                if left:
-                    raise DepthlrError(
-                        f"The runner gave no result for {len(left)} of {len(cells)} cells, such as {min(left)}: the "
-                        "others are kept; run the same again."
-                    )
-                cells = wanted_next
-        _check_some_trained(records, size)
-
-
-def _check_some_trained(records: Mapping[Cell, Record], size: int) -> None:
-    """Every cell of a size that fails, fails for a reason that larger sizes would share."""
-    here = [kept for cell, kept in records.items() if cell.size == size]
-    if here and all(kept.failure for kept in here):
+    grid = sorted(check.rate("an entry of rates", float(rate)) for rate in rates)
+    if len(grid) < 3:
+        raise DepthlrError(f"rates has {len(grid)} entries: give three or more, such as numpy.geomspace(1e-4, 1, 41).")
+    every = tuple(range(seeds)) if isinstance(seeds, int) else tuple(map(int, seeds))
+    search = Search(kind, grid[0], grid[-1], len(grid), every)
+    off = max(abs(math.log10(ours / theirs)) for ours, theirs in zip(search.rates, grid, strict=True))
+    if off > EVEN * search.spacing:
         raise DepthlrError(
-            f"all {len(here)} cells of size {size} failed ({here[0].failure}): mend that, and run the same again with "
-            "--retry-failed."
+            "rates are not evenly spaced in the logarithm: write numpy.geomspace(low, high, points) in their place."
         )
+    name = getattr(train, "__name__", "") or "function"
+    study = Study(name, Models(sizes=tuple(sorted(map(int, sizes)))), Training(), search=search)
+    if out is not None:
+        return sweep(study, _Calls(train), out, progress=progress)
+    with tempfile.TemporaryDirectory() as folder:
+        return sweep(study, _Calls(train), Path(folder) / "study.sqlite", progress=progress)
 
 
-def _wanted(study: Study, records: Mapping[Cell, Record]) -> list[Cell]:
-    losses = {cell: kept.loss for cell, kept in records.items()}
-    return wanted(study.search, study.model.sizes, losses)
+class _Calls(InProcess):
+    """Trains cells by a function of the user's own."""
+
+    def __init__(self, train: Callable[[float, int, int], float]) -> None:
+        super().__init__()
+        self._train = train
+
+    def run(self, cell: Cell) -> Outcome:
+        start = time.perf_counter()
+        loss = float(self._train(cell.rate, cell.size, cell.seed))
+        return Outcome(np.zeros(0, np.float32), time.perf_counter() - start, not math.isfinite(loss), loss=loss)
 
 
-@contextmanager
-def _open(open_runner: OpenRunner, size: int) -> Iterator[Runner]:
-    runner = open_runner(size)
-    try:
-        yield runner
-    finally:
-        runner.close()
+def search_state(content: Content) -> SearchState:
+    """The search of a study, with what its file holds."""
+    losses = {cell: kept.loss for cell, kept in content.records.items()}
+    seconds = {cell: kept.seconds for cell, kept in content.records.items()}
+    return SearchState(content.study.search, content.study.model.sizes, losses, seconds)
 
 
-def _estimate(study: Study, records: Mapping[Cell, Record], missing: Sequence[Cell]) -> Estimate:
-    losses = {cell: kept.loss for cell, kept in records.items()}
-    seconds = {cell: kept.seconds for cell, kept in records.items()}
-    return estimate(study.search, study.model.sizes, losses, seconds, missing)
+def _train(
+    study: Study, executor: Executor, store: Store, state: SearchState, last: int | None
+) -> Generator[Record, None, None]:
+    """Every cell that the search wants, wave by wave, kept on disk before it is handed over."""
+    while wave := state.missing:
+        with closing(executor.train(wave)) as trained:
+            for cell, outcome in trained:
+                done = record(cell, outcome, last, metric=study.training.metric)
+                store.put(done)
+                state.tell(cell, done.loss, done.seconds)
+                yield done
+
+
+class _Failures:
+    """Counts failed cells by size. If all cells of a size fail, larger sizes would fail for the same reason."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._cells: Counter[int] = Counter()
+        self._failed: Counter[int] = Counter()
+        self._reason: dict[int, str] = {}
+        for kept in records:
+            self.add(kept)
+
+    def add(self, kept: Record) -> None:
+        size = kept.cell.size
+        self._cells[size] += 1
+        if kept.failure:
+            self._failed[size] += 1
+            self._reason.setdefault(size, kept.failure)
+
+    def check(self, size: int) -> None:
+        """Raise if every cell of a size that is finished has failed."""
+        if self._failed[size] == self._cells[size]:
+            raise DepthlrError(
+                f"all {self._cells[size]} cells of size {size} failed ({self._reason[size]}): mend that, and run the "
+                "same again with --retry-failed."
+            )

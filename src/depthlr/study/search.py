@@ -1,8 +1,9 @@
 """What to run next, as a function of what is known, and how much is still to come.
 
-A search replays itself from the start, wave by wave. A plan is told only the losses it asked for, and only in whole
-waves. So the cells it asks for do not depend on the order in which they finish, or on when a sweep was interrupted:
-a resumed sweep ends with the very same ones.
+A plan yields waves of cells. It is told only the losses it asked for, and only in whole waves. So the cells it asks for
+depend neither on the order in which they finish, nor on when a sweep was interrupted: a resumed sweep ends with the
+very same ones. `SearchState` goes on from wave to wave, at a cost per cell that does not grow with their number;
+`wanted` replays the plan from the start.
 """
 
 from __future__ import annotations
@@ -17,28 +18,11 @@ from depthlr.training.cell import Cell
 
 
 def exhaustive(search: Search, sizes: Sequence[int]) -> Plan:
-    """One wave a size."""
-    for size in sizes:
-        yield [Cell(size, seed, rate) for seed in search.seeds for rate in search.rates]
+    """One wave: no cell depends on another, so cells of several sizes may be trained at once."""
+    yield [Cell(size, seed, rate) for size in sizes for seed in search.seeds for rate in search.rates]
 
 
 PLANS: dict[str, Callable[[Search, Sequence[int]], Plan]] = {"grid": exhaustive, "adaptive": adaptive}
-
-
-def wanted(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
-    """The cells of the current wave that are still to be run, all of one size; none when the search is finished."""
-    plan = PLANS[search.kind](search, sorted(sizes))
-    try:
-        wave = next(plan)
-        while True:
-            missing = [cell for cell in wave if cell not in known]
-            if missing:
-                return missing
-            wave = plan.send({cell: known[cell] for cell in wave})
-    except StopIteration:
-        return []
-
-
 LIKELY = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
 TRUST = 2  # pairs of size and seed that this number counts as, beside those of the sweep itself
 LEAST = 2  # what it takes at the lower edge of the grid
@@ -54,6 +38,84 @@ class Estimate:
     seconds: float | None
 
 
+class SearchState:
+    """A search with the losses that are known so far.
+
+    Args:
+        search: the grid, the seeds and the kind of search.
+        sizes: the sizes of the models, in any order.
+        known: losses by cell; cells that the search does not ask for change nothing.
+        seconds: how long cells took, for the estimate.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        sizes: Iterable[int],
+        known: Mapping[Cell, float] | None = None,
+        seconds: Mapping[Cell, float] | None = None,
+    ) -> None:
+        self._search, self._sizes = search, sorted(sizes)
+        self._losses: dict[Cell, float] = {}
+        self._count = _Count(search, self._sizes)
+        self._plan = PLANS[search.kind](search, self._sizes)
+        self._wave: list[Cell] = []
+        self._missing: dict[Cell, None] = {}
+        for cell, loss in (known or {}).items():
+            self._keep(cell, loss, (seconds or {}).get(cell))
+        self._advance()
+
+    @property
+    def missing(self) -> list[Cell]:
+        """The cells of the current wave that are still to be run, small sizes first; none when the search is over."""
+        return list(self._missing)
+
+    def __len__(self) -> int:
+        """How many losses are known."""
+        return len(self._losses)
+
+    def tell(self, cell: Cell, loss: float, seconds: float | None = None) -> bool:
+        """Add a loss; True if that was the last one of a wave, so that `missing` is the next wave."""
+        self._keep(cell, loss, seconds)
+        if cell not in self._missing:
+            return False
+        del self._missing[cell]
+        if self._missing:
+            return False
+        self._advance()
+        return True
+
+    def finished(self, size: int) -> bool:
+        """Whether the current wave asks for no more cells of a size."""
+        return not self._count.missing[size]
+
+    def estimate(self) -> Estimate:
+        """What is still to come; a cell is taken to cost in proportion to its size."""
+        return self._count.estimate(next(iter(self._missing)).size if self._missing else None)
+
+    def _keep(self, cell: Cell, loss: float, seconds: float | None) -> None:
+        if cell not in self._losses:
+            self._count.known(cell, seconds, was_missing=cell in self._missing)
+        self._losses[cell] = loss
+
+    def _advance(self) -> None:
+        """On to the first wave that has a cell whose loss is not known."""
+        try:
+            while not self._missing:
+                # A plan that was not started yet takes nothing but None.
+                losses = {cell: self._losses[cell] for cell in self._wave}
+                self._wave = self._plan.send(losses) if self._wave else next(self._plan)
+                self._missing = {cell: None for cell in self._wave if cell not in self._losses}
+        except StopIteration:
+            self._wave = []
+        self._count.ask(self._missing)
+
+
+def wanted(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
+    """The cells of the current wave that are still to be run; none when the search is finished."""
+    return SearchState(search, sizes, known).missing
+
+
 def estimate(
     search: Search,
     sizes: Sequence[int],
@@ -61,50 +123,79 @@ def estimate(
     seconds: Mapping[Cell, float],
     missing: Sequence[Cell] | None = None,
 ) -> Estimate:
-    """What is still to come after `known`; a cell is taken to cost in proportion to its size.
-
-    `missing` is what the search wants next, where that was worked out already.
-    """
+    """What is still to come after `known`; `missing` is what the search wants next, where that was worked out."""
     if missing is None:
-        missing = wanted(search, sizes, known)
-    if not missing:
-        return Estimate(0, 0, 0, 0.0 if seconds else None)
-    now = missing[0].size
-    each = len(search.seeds)
-    left = {size: search.points * each for size in sizes if size >= now}
+        return SearchState(search, sizes, known, seconds).estimate()
+    count = _Count(search, sorted(sizes))
     for cell in known:
-        if cell.size in left:
-            left[cell.size] -= 1
-    if search.kind == "grid":
-        likely, least = left, sum(left.values())
-    else:
-        a_size = round(each * cells_a_pair(*_taken(search, sizes, [*known, *missing], now)))
-        likely = {size: min(most, a_size) for size, most in left.items()}
-        done = search.points * each - left[now]
-        likely[now] = min(left[now], max(len(missing), a_size - done))
-        least = len(missing) + LEAST * each * (len(left) - 1)
-    spent = sum(cell.size for cell in seconds)
-    a_layer = sum(seconds.values()) / spent if spent else None
-    return Estimate(
-        least=least,
-        likely=sum(likely.values()),
-        most=sum(left.values()),
-        seconds=None if a_layer is None else a_layer * sum(size * count for size, count in likely.items()),
-    )
+        count.known(cell, seconds.get(cell), was_missing=False)
+    count.ask(missing)
+    return count.estimate(missing[0].size if missing else None)
+
+
+class _Count:
+    """Sums over the cells by size, from which the estimate is made."""
+
+    def __init__(self, search: Search, sizes: Sequence[int]) -> None:
+        self._search, self._sizes = search, sizes
+        self.missing: Counter[int] = Counter()
+        self._done: Counter[int] = Counter()
+        self._asked: Counter[int] = Counter()  # done or missing, without the pair that scans the grid for the others
+        self._seeds: dict[int, set[int]] = {}  # of these
+        self._seconds, self._layers = 0.0, 0
+
+    def known(self, cell: Cell, seconds: float | None, *, was_missing: bool) -> None:
+        """Count a finished cell."""
+        self._done[cell.size] += 1
+        if was_missing:
+            self.missing[cell.size] -= 1
+        else:
+            self._ask(cell)
+        if seconds is not None:
+            self._seconds += seconds
+            self._layers += cell.size
+
+    def ask(self, cells: Iterable[Cell]) -> None:
+        """Count the cells of a new wave."""
+        for cell in cells:
+            self.missing[cell.size] += 1
+            self._ask(cell)
+
+    def _ask(self, cell: Cell) -> None:
+        if (cell.size, cell.seed) != (self._sizes[0], self._search.seeds[0]):
+            self._asked[cell.size] += 1
+            self._seeds.setdefault(cell.size, set()).add(cell.seed)
+
+    def estimate(self, now: int | None) -> Estimate:
+        """What is still to come while cells of the size `now` are missing; None if no cell is."""
+        if now is None:
+            return Estimate(0, 0, 0, 0.0 if self._layers else None)
+        search, each = self._search, len(self._search.seeds)
+        left = {size: search.points * each - self._done[size] for size in self._sizes if size >= now}
+        if search.kind == "grid":
+            likely, least = left, sum(left.values())
+        else:
+            before = [size for size in self._seeds if size < now]
+            finished = sum(self._asked[size] for size in before), sum(len(self._seeds[size]) for size in before)
+            at_work = finished[0] + self._asked[now], finished[1] + len(self._seeds.get(now, ()))
+            a_size = round(each * max(_blended(*finished), _blended(*at_work)))
+            likely = {size: min(most, a_size) for size, most in left.items()}
+            likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
+            least = self.missing[now] + LEAST * each * (len(left) - 1)
+        a_layer = self._seconds / self._layers if self._layers else None
+        return Estimate(
+            least=least,
+            likely=sum(likely.values()),
+            most=sum(left.values()),
+            seconds=None if a_layer is None else a_layer * sum(size * count for size, count in likely.items()),
+        )
 
 
 def cells_a_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
     """What a size and seed will take, from what finished pairs took; those at work count once they took more."""
-    return max(_blended(finished), _blended([*finished, *at_work]))
+    every = [*finished, *at_work]
+    return max(_blended(sum(finished), len(finished)), _blended(sum(every), len(every)))
 
 
-def _blended(cells: Sequence[int]) -> float:
-    return (TRUST * LIKELY + sum(cells)) / (TRUST + len(cells))
-
-
-def _taken(search: Search, sizes: Sequence[int], cells: Iterable[Cell], now: int) -> tuple[list[int], list[int]]:
-    """Cells of every pair that is finished, and of those at work."""
-    pairs = Counter((cell.size, cell.seed) for cell in cells)
-    pairs.pop((min(sizes), search.seeds[0]), None)  # it scans the grid for all the others
-    finished = [count for (size, _), count in pairs.items() if size < now]
-    return finished, [count for (size, _), count in pairs.items() if size == now]
+def _blended(cells: int, pairs: int) -> float:
+    return (TRUST * LIKELY + cells) / (TRUST + pairs)

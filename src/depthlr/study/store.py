@@ -90,23 +90,28 @@ class Store:
         with _sentences(self.path), _transaction(self._connection):
             self._connection.execute("DELETE FROM cells WHERE failure != ''")
 
-    def put(self, record: Record) -> None:
-        """Keep a finished cell, for good once this returns; a damaged record of it is replaced."""
+    def put(self, *records: Record) -> None:
+        """Keep finished cells, all or none, for good once this returns; damaged records of them are replaced."""
         marks = ", ".join("?" * len(COLUMNS))
-        with _sentences(self.path):
-            self._connection.execute(
-                f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({marks})", record.row()
+        with _sentences(self.path), _transaction(self._connection):
+            self._connection.executemany(
+                f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({marks})", [one.row() for one in records]
             )
 
 
 @contextmanager
 def open_store(
-    path: Path | str, study: Study, *, data_digest: str | None = None, depths: Mapping[int, int] | None = None
+    path: Path | str,
+    study: Study,
+    *,
+    data_digest: str | None = None,
+    depths: Mapping[int, int] | None = None,
+    patience: float = 0.0,
 ) -> Iterator[Store]:
     """The study's file, made if it is not there, for this process alone to write.
 
     The first run records the digest of its data and the models' effective depths. Once a cell is kept, a changed study,
-    other data and other depths are refused.
+    other data and other depths are refused. Another writer is waited for `patience` seconds.
     """
     place = Path(path)
     with _sentences(place):
@@ -114,7 +119,7 @@ def open_store(
             raise DepthlrError(f"{path} is a folder: name the file in it that is to keep the study.")
     with ExitStack() as stack:
         with _sentences(place):  # of the file's own troubles alone, not of what happens while it is open
-            stack.enter_context(Lock(place))
+            stack.enter_context(Lock(place, patience))
             connection = stack.enter_context(_connection(place, "rwc"))
             # No pages: an empty file, as a killed first run may leave it. SQLite sees none in a tiny file either.
             new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
@@ -272,7 +277,7 @@ def _check_same(
     before, now = stored.depths or {}, depths or {}
     changed = [size for size in swept if size in before and before[size] != now.get(size, before[size])]
     if changed:
-        changes = "; ".join(f"{study.model.vary}={size}: {before[size]} -> {now[size]}" for size in changed)
+        changes = "; ".join(f"{study.model.size_name}={size}: {before[size]} -> {now[size]}" for size in changed)
         raise DepthlrError(
             f"{path} was begun on models of other depths ({changes}): undo the change to resume it, choose another "
             "file, or delete this one."

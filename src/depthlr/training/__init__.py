@@ -1,20 +1,26 @@
 """Layer 2: training one cell, or many at once, on CPU cores or with CUDA graphs."""
 
-from depthlr.training.cell import Cell, Evaluation, Outcome, Runner
+from depthlr.training.cell import Cell, Evaluation, Outcome
+from depthlr.training.command import Commands
 from depthlr.training.engine import open_engine
+from depthlr.training.executor import BySize, Executor, Handle, InProcess, Limits
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.serial import SerialRunner, try_step
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import Training
-from depthlr.training.workers import Limits, Workers
+from depthlr.training.workers import Workers
 
 __all__ = [
+    "BySize",
     "Cell",
+    "Commands",
     "Evaluation",
+    "Executor",
     "GraphRunner",
+    "Handle",
+    "InProcess",
     "Limits",
     "Outcome",
-    "Runner",
     "SerialRunner",
     "Task",
     "Training",

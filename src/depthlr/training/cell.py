@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from depthlr.errors import DepthlrError, kind_and_message
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Cell:
     """One run: the model at a size (its layers or blocks), a seed, a rate."""
 
@@ -40,6 +39,7 @@ class Outcome:
     diverged: bool
     evaluations: tuple[Evaluation, ...] = ()
     failure: str | None = None  # why there is no loss: the model raised, its process died, its time was up
+    loss: float | None = None  # what the cell is judged by, where the study's metric does not say
 
 
 def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
@@ -66,12 +66,3 @@ def has_diverged(losses: NDArray[np.float32]) -> bool:
     """Is a loss not finite, or did it grow beyond hope?"""
     hopeless = BLOW_UP * max(1.0, float(losses[0]))  # may be beyond single precision
     return not bool((np.isfinite(losses) & (losses.astype(np.float64) <= hopeless)).all())
-
-
-class Runner(Protocol):
-    """Trains cells of one size; `close` gives back what it holds."""
-
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        """Outcomes as they come, in any order. A cell that fails has an outcome that says why."""
-
-    def close(self) -> None: ...

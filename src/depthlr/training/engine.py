@@ -1,23 +1,22 @@
-"""Which runner trains a study's cells: CUDA graphs where there is a GPU, one process a core where there is none."""
+"""Which executor trains a study's cells: CUDA graphs where there is a GPU, one process a core where there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
-from depthlr.training.cell import Cell, Outcome, Runner, outcome_or_failure
 from depthlr.training.device import chosen_device, cores
+from depthlr.training.executor import BySize, Executor, Limits
 from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
-from depthlr.training.workers import Limits, MakeTask, Workers
+from depthlr.training.workers import MakeTask, Workers
 
 
 @contextmanager
 def open_engine(
     make_task: MakeTask, *, device: str | None = None, workers: int | None = None, limits: Limits | None = None
-) -> Iterator[Callable[[int], Runner]]:
-    """A function that opens a runner for a size.
+) -> Iterator[Executor]:
+    """The executor that suits this machine, closed at the end.
 
     Args:
         make_task: the task of a size; picklable where workers are processes.
@@ -27,18 +26,16 @@ def open_engine(
     """
     limits = limits or Limits()
     device = device or chosen_device()
-    if device.startswith("cuda"):
-        yield _Graphs(make_task, device, limits)
-        return
     count = workers or cores()
-    if count == 1 and limits.timeout is None:
-        yield lambda size: _InThisProcess(SerialRunner(make_task(size), device))
-        return
-    pool = Workers(make_task, count, limits)  # outlives the sizes: a process takes seconds to start
-    try:
-        yield lambda size: _Lent(pool)
-    finally:
-        pool.close()
+    executor: Executor
+    if device.startswith("cuda"):
+        executor = BySize(_Graphs(make_task, device, limits))
+    elif count == 1 and limits.timeout is None:
+        executor = BySize(lambda size: SerialRunner(make_task(size), device))
+    else:
+        executor = Workers(make_task, count, limits)
+    with closing(executor):
+        yield executor
 
 
 class _Graphs:
@@ -48,39 +45,8 @@ class _Graphs:
         self._make_task, self._device, self._limits = make_task, device, limits
         self._size, self._lanes = 0, MOST_LANES
 
-    def __call__(self, size: int) -> Runner:
+    def __call__(self, size: int) -> GraphRunner:
         most = self._lanes if size >= self._size else MOST_LANES
         runner = GraphRunner(self._make_task(size), self._device, most=most, timeout=self._limits.timeout)
-        self._size, self._lanes = size, runner.lanes
+        self._size, self._lanes = size, runner.capacity
         return runner
-
-
-class _InThisProcess:
-    """A serial runner whose cells fail one by one."""
-
-    def __init__(self, runner: SerialRunner) -> None:
-        self._runner = runner
-
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        for cell in cells:
-            yield cell, outcome_or_failure(partial(self._one, cell))
-
-    def close(self) -> None:
-        self._runner.close()
-
-    def _one(self, cell: Cell) -> Outcome:
-        ((_, outcome),) = self._runner.train([cell])
-        return outcome
-
-
-class _Lent:
-    """The pool, for one size; closing it leaves the pool open."""
-
-    def __init__(self, pool: Workers) -> None:
-        self._pool = pool
-
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        return self._pool.train(cells)
-
-    def close(self) -> None:
-        pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, failed, has_diverged
 from depthlr.training.device import explain_full_memory, products_in
+from depthlr.training.executor import Executor, Handle
 from depthlr.training.stepper import Start, Stepper, start_of
 from depthlr.training.task import Task
 
@@ -42,7 +43,7 @@ class _Lane:
     alive: Tensor  # pinned: had it not diverged at the last look
     draws: bool  # random numbers, at every step
     sums: dict[int, Tensor] = field(default_factory=dict)  # of each evaluation, on the device
-    cell: Cell | None = None
+    handle: Handle | None = None  # of the cell that it trains
     failure: Outcome | None = None  # of that cell
     done: int = 0  # steps queued, or all of them once it has diverged
     ran: int = 0  # steps queued
@@ -50,7 +51,7 @@ class _Lane:
     looked: torch.cuda.Event | None = None
 
 
-class GraphRunner:
+class GraphRunner(Executor):
     """Trains cells of one task on one CUDA device: as many at once, up to `most`, as run best."""
 
     @explain_full_memory()
@@ -62,6 +63,7 @@ class GraphRunner:
         most: int = MOST_LANES,
         timeout: float | None = None,
     ) -> None:
+        super().__init__()
         self._task, self._timeout = task, timeout
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
@@ -81,8 +83,8 @@ class GraphRunner:
             self._add_lanes(most if self.way == "captured" and not self._lanes[0].draws else 1)
 
     @property
-    def lanes(self) -> int:
-        """How many cells run at once."""
+    def capacity(self) -> int:  # type: ignore[override]
+        """The number of lanes."""
         return len(self._lanes)
 
     @property
@@ -90,23 +92,27 @@ class GraphRunner:
         """How a step is taken: captured, compiled or eager."""
         return self._ways[0]
 
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        waiting = list(reversed(cells))
+    def work(self, timeout: float | None = None) -> None:
+        """One round over the lanes: each begins a cell if it has none, queues steps, and hands over what is done."""
         with torch.cuda.device(self._device):
-            while waiting or any(lane.cell for lane in self._lanes):
-                for lane in self._lanes:
-                    if lane.cell is None and waiting:
-                        lane.cell = waiting.pop()
-                        lane.failure = self._failure(lane, self._begin)
-                    if lane.cell is not None and lane.failure is None:
-                        lane.failure = self._failure(lane, self._advance)
-                for lane in self._lanes:
-                    if lane.cell is None:
-                        continue
-                    outcome = lane.failure or self._finished(lane)
-                    if outcome is not None:
-                        cell, lane.cell, lane.failure = lane.cell, None, None
-                        yield cell, outcome
+            for lane in self._lanes:
+                if lane.handle is None and (handle := self._next()) is not None:
+                    lane.handle, lane.failure = handle, None
+                    lane.failure = self._failure(lane, self._begin)
+                if lane.handle is not None and lane.failure is None:
+                    lane.failure = self._failure(lane, self._advance)
+            for lane in self._lanes:
+                outcome = None if lane.handle is None else lane.failure or self._outcome(lane)
+                if lane.handle is not None and outcome is not None:
+                    self._finish(lane.handle, outcome)
+                    lane.handle = None
+
+    def stop(self, handle: Handle) -> bool:
+        for lane in self._lanes:
+            if lane.handle is handle:
+                lane.stream.synchronize()
+                lane.handle = None
+        return True
 
     def close(self) -> None:
         self._lanes.clear()
@@ -218,8 +224,8 @@ class GraphRunner:
 
     @explain_full_memory()
     def _begin(self, lane: _Lane) -> None:
-        cell = lane.cell
-        assert cell is not None
+        assert lane.handle is not None
+        cell = lane.handle.cell
         lane.done, lane.ran, lane.started = 0, 0, time.perf_counter()
         lane.looked = None
         torch.cuda.manual_seed(cell.seed)  # dropout; with several lanes nothing draws
@@ -228,7 +234,7 @@ class GraphRunner:
 
     def _advance(self, lane: _Lane) -> None:
         """Queue steps up to the next look or evaluation, and the look itself."""
-        if lane.cell is None or lane.done >= self._steps:
+        if lane.done >= self._steps:
             return
         previous = lane.looked
         stop = min([lane.done + self._look, self._steps, *(s for s in self._evaluation_steps if s > lane.done)])
@@ -257,7 +263,8 @@ class GraphRunner:
             lane.evaluate()
         lane.sums[index] = held_out.sums.clone()
 
-    def _finished(self, lane: _Lane) -> Outcome | None:
+    def _outcome(self, lane: _Lane) -> Outcome | None:
+        """What came of a lane's cell, if all its steps are queued."""
         if lane.done < self._steps:
             return None
         lane.stream.synchronize()

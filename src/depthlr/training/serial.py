@@ -7,7 +7,7 @@ stops soon after its loss stops being finite.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from depthlr.optimizers import make_optimizers
 from depthlr.trace.run import attributes_kept, random_states_kept
 from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import chosen_device, explain_full_memory, products_in
+from depthlr.training.executor import InProcess
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
@@ -26,11 +27,12 @@ from depthlr.training.task import Task
 LOOKS = 16  # how often a run is looked at for divergence
 
 
-class SerialRunner:
-    """Trains cells of one task on one device."""
+class SerialRunner(InProcess):
+    """Trains cells of one task on one device, one after the other."""
 
     @explain_full_memory()
     def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
+        super().__init__()
         self._task, self._training = task, task.training
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
@@ -43,11 +45,10 @@ class SerialRunner:
         self._held_out = None if held_out is None else HeldOut(task, held_out.to(self._device), self._device)
         self._evaluation_steps = training.evaluation_steps() if held_out is not None else ()
 
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        for cell in cells:
-            with attributes_kept(self._model):
-                outcome = self._one(cell)
-            yield cell, outcome
+    def run(self, cell: Cell) -> Outcome:
+        """Train one cell; raises what its model, loss or data raise."""
+        with attributes_kept(self._model):
+            return self._one(cell)
 
     def close(self) -> None:
         del self._model, self._examples
@@ -94,7 +95,7 @@ class SerialRunner:
 def try_step(task: Task) -> None:
     """Raise one sentence if the first step cannot be taken on the device that will train, before a file is made."""
     once = replace(task, training=replace(task.training.for_steps(1), schedule="constant", warmup=None, cooldown=None))
-    list(SerialRunner(once, chosen_device()).train([Cell(0, 0, 0.0)]))
+    SerialRunner(once, chosen_device()).run(Cell(0, 0, 0.0))
 
 
 def _curve(losses: Sequence[Tensor]) -> NDArray[np.float32]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from depthlr import check
@@ -10,6 +11,7 @@ from depthlr.errors import DepthlrError
 from depthlr.optimizers import check_optimizer
 from depthlr.python_name import is_python_name
 from depthlr.training.augment import parse_augment
+from depthlr.training.command import KEY, template_fields
 from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING
 
 PRECISIONS = ("fp32", "tf32", "bf16")
@@ -21,12 +23,14 @@ MUONS = ("all", "hidden")
 LOSS = "cross_entropy"
 MOMENTUM = 0.9
 WARMUP = 0.1
+COMMAND = ("command", "result", "key", "shell")  # entries of a study that a command trains
 MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples is drawn before the first
 
 
 @dataclass(frozen=True)
 class Training:
-    """Exactly one of steps and epochs is given. Entries that are None have no part in a study's digest."""
+    """Exactly one of steps and epochs is given, unless another program trains the cells: then neither is, and no entry
+    but those of the command. Entries that are None have no part in a study's digest."""
 
     optimizer: str = "sgd"
     momentum: float | None = None  # of the optimizer `momentum`
@@ -52,8 +56,17 @@ class Training:
     cooldown: float | None = None  # share of the steps over which the schedule `wsd` decays
     augment: tuple[str, ...] | str | None = None  # ("flip", "crop=4", "mixup=0.2"), or package.module:function
     evaluate_at: tuple[float, ...] | None = None  # shares of the steps after which a run is evaluated, besides its end
+    command: str | None = None  # trains a cell, with {rate}, {size} and {seed}
+    result: str | None = None  # the file into which the command writes the loss; else it prints it
+    key: str | None = None  # the entry that holds the loss, `loss` unless given
+    shell: bool | None = None  # let a shell read the command
 
     def __post_init__(self) -> None:
+        self._check_command()
+        if not self.described:
+            self._check_nothing_else()
+            return
+        self._only("command", False, "steps or epochs are set too: the command has a length of its own")
         if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
             raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
         check_optimizer("training.optimizer", self.optimizer)
@@ -64,9 +77,8 @@ class Training:
         check.one_of("training.variance", self.variance, VARIANCES)
         check.one_of("training.branch_scale", self.branch_scale, BRANCH_SCALES)
         check.count("training.batch", self.batch)
-        if (self.steps is None) == (self.epochs is None):
-            given = "neither" if self.steps is None else "both"
-            raise DepthlrError(f"training has {given} of steps and epochs: give one of them, such as steps = 100.")
+        if self.steps is not None and self.epochs is not None:
+            raise DepthlrError("training has both of steps and epochs: give one of them, such as steps = 100.")
         entry, length = ("training.steps", self.steps) if self.epochs is None else ("training.epochs", self.epochs)
         check.count(entry, length, most=MOST_STEPS)
         self._set(
@@ -77,10 +89,15 @@ class Training:
         self._check_recipe()
 
     @property
+    def described(self) -> bool:
+        """Whether the entries say how a cell is trained; otherwise another program does it."""
+        return self.steps is not None or self.epochs is not None
+
+    @property
     def run_steps(self) -> int:
         """Steps of one run, where the length is given in steps: a task's always is."""
         if self.steps is None:
-            raise DepthlrError("the length of a run is given in epochs: turn it into steps first.")
+            raise DepthlrError("the length of a run is not given in steps: turn it into steps first.")
         return self.steps
 
     def for_steps(self, steps: int) -> Training:
@@ -91,6 +108,42 @@ class Training:
         """After how many steps a run is evaluated on held-out data: at the chosen shares and at its end."""
         steps = self.run_steps
         return tuple(sorted({max(1, round(share * steps)) for share in (*(self.evaluate_at or ()), 1.0)}))
+
+    def _check_command(self) -> None:
+        if self.command is None:
+            for entry in COMMAND[1:]:
+                self._only(entry, False, "there is no training.command")
+            return
+        used = template_fields("training.command", self.command)
+        if not used >= {"rate", "size"}:
+            raise DepthlrError(
+                f"training.command is {self.command!r}: write {{rate}} and {{size}} where the script takes the "
+                "learning rate and the size of the model."
+            )
+        if not self.shell:
+            try:
+                shlex.split(self.command)
+            except ValueError as error:
+                raise DepthlrError(f"training.command is {self.command!r} ({error}): close the quotes.") from error
+        if self.result is not None and not template_fields("training.result", self.result) >= used:
+            names = ", ".join(f"{{{name}}}" for name in sorted(used))
+            raise DepthlrError(
+                f"training.result is {self.result!r}: write {names} into it, so that every cell has its own file."
+            )
+        if self.key is not None:
+            check.text("training.key", self.key)
+        if not isinstance(self.shell, bool | None):
+            raise DepthlrError(f"training.shell is {self.shell!r}: write true or false.")
+        self._set(key=None if self.key == KEY else self.key, shell=self.shell or None)
+
+    def _check_nothing_else(self) -> None:
+        """Without steps and epochs nothing is trained here, so no entry may say how."""
+        for entry in fields(self):
+            if entry.name in COMMAND or getattr(self, entry.name) == entry.default:
+                continue
+            if self.command is not None:
+                raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
+            raise DepthlrError("training has neither of steps and epochs: give one of them, such as steps = 100.")
 
     def _momentum(self) -> float | None:
         if self.optimizer == "momentum":

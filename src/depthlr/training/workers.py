@@ -13,10 +13,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,67 +24,47 @@ import torch
 
 from depthlr.errors import DepthlrError
 from depthlr.training.cell import Cell, Outcome, failed, outcome_or_failure
+from depthlr.training.executor import Executor, Handle, Limits
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task
 
 MakeTask = Callable[[int], Task]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a cell may cost.
-
-    Args:
-        timeout: seconds after which a cell is given up; None waits for ever.
-        retries: how often a cell is tried again after its process died. An error of the model's own code is final.
-    """
-
-    timeout: float | None = None
-    retries: int = 1
-
-    def __post_init__(self) -> None:
-        if self.timeout is not None and not 0 < self.timeout < math.inf:
-            raise DepthlrError(f"a time limit of {self.timeout:g} s cannot be kept: give a number of seconds above 0.")
-
-
-class Workers:
-    """A pool that outlives sizes. `make_task(size)` is called in the workers, so it must be picklable."""
+class Workers(Executor):
+    """A pool of processes. `make_task(size)` is called in the workers, so it must be picklable."""
 
     def __init__(self, make_task: MakeTask, workers: int, limits: Limits | None = None) -> None:
+        super().__init__()
+        self.capacity = workers
         self._limits = limits or Limits()
         self._context = get_context("spawn")
         self._ends, self._life = self._context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
         self._file = _written(make_task)
         self._workers = [self._started() for _ in range(workers)]
 
-    def train(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
-        waiting = deque(_Try(cell) for cell in cells)
-        self._workers = [self._started() if worker.lost else worker for worker in self._workers]
-        try:
-            while waiting or any(worker.at_work for worker in self._workers):
-                for worker in self._workers:
-                    if worker.at_work is None and waiting:
-                        worker.give(waiting.popleft())
-                for place, worker in enumerate(self._workers):
-                    done = worker.at_work
-                    if done is None:
-                        continue
-                    outcome = worker.outcome(self._limits)
-                    if worker.lost:
-                        worker.kill()
-                        self._workers[place] = self._started()
-                    if outcome is None and worker.lost and done.tries <= self._limits.retries:
-                        waiting.appendleft(done)
-                    elif outcome is None and worker.lost:
-                        yield done.cell, failed(worker.epitaph, done.seconds)
-                    elif outcome is not None:
-                        yield done.cell, outcome
-                self._wait()
-        finally:
-            for worker in self._workers:
-                if worker.at_work is not None:  # nobody waits for its result any more
-                    worker.lost = True
-                    worker.kill()
+    def work(self, timeout: float | None = None) -> None:
+        self._give()
+        self._wait(timeout)
+        for worker in self._workers:
+            done = worker.at_work
+            if done is None:
+                continue
+            outcome = worker.outcome(self._limits)
+            if worker.lost:
+                worker.kill()
+            if outcome is not None:
+                self._finish(done, outcome)
+            elif worker.lost:
+                self._lose(done, self._limits.retries, failed(worker.epitaph, worker.seconds))
+        self._give()  # before the caller sees the outcomes: writing them takes a while
+
+    def stop(self, handle: Handle) -> bool:
+        for worker in self._workers:
+            if worker.at_work is handle:
+                worker.lost, worker.at_work = True, None
+                worker.kill()
+        return True
 
     def close(self) -> None:
         """End the processes, in the middle of a cell if need be: nobody is left to hear of it."""
@@ -95,6 +73,14 @@ class Workers:
         for worker in self._workers:
             worker.kill()
 
+    def _give(self) -> None:
+        """Cells to idle workers; one that was lost is replaced when there is a cell for it."""
+        for place, worker in enumerate(self._workers):
+            if worker.at_work is None and (handle := self._next()) is not None:
+                if worker.lost:
+                    worker = self._workers[place] = self._started()
+                worker.give(handle)
+
     def _started(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(self._file, self._ends, theirs), daemon=True)
@@ -102,23 +88,12 @@ class Workers:
         theirs.close()
         return _Worker(process, ours)
 
-    def _wait(self) -> None:
+    def _wait(self, timeout: float | None) -> None:
         """Until a worker has something to say, or a cell's time is up."""
         busy = [worker for worker in self._workers if worker.at_work is not None]
         if busy:
-            left = min(worker.left(self._limits) for worker in busy)
+            left = min(math.inf if timeout is None else timeout, *(worker.left(self._limits) for worker in busy))
             connection.wait([worker.connection for worker in busy], None if left == math.inf else max(0.0, left))
-
-
-@dataclass
-class _Try:
-    cell: Cell
-    tries: int = 0
-    started: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
 
 
 class _Worker:
@@ -126,17 +101,21 @@ class _Worker:
 
     def __init__(self, process: Any, connection: Connection) -> None:
         self.process, self.connection = process, connection
-        self.at_work: _Try | None = None
+        self.at_work: Handle | None = None
+        self.started = 0.0  # when that cell began
         self.lost = False
         self.epitaph = ""  # why it was lost
         self._ready = False  # it has sent its first word
 
-    def give(self, tried: _Try) -> None:
-        tried.tries += 1
-        tried.started = time.monotonic()
-        self.at_work = tried
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    def give(self, handle: Handle) -> None:
+        self.started = time.monotonic()
+        self.at_work = handle
         with suppress(OSError):  # it died while idle: `outcome` says so
-            self.connection.send(tried.cell)
+            self.connection.send(handle.cell)
 
     def outcome(self, limits: Limits) -> Outcome | None:
         """The result of its cell, if there is one; or `lost`, with the reason."""
@@ -146,7 +125,7 @@ class _Worker:
                 message = self.connection.recv()
                 if message == _READY:
                     self._ready = True
-                    self.at_work.started = time.monotonic()
+                    self.started = time.monotonic()
                     continue
                 self.at_work = None
                 outcome: Outcome = message
@@ -158,15 +137,13 @@ class _Worker:
             self._lose(f"its worker process died ({_exit_text(self.process.exitcode)})")
             return None
         if self.left(limits) <= 0:
-            tried = self.at_work
             self._lose("")
-            return failed(f"it took longer than {limits.timeout:g} s", tried.seconds)
+            return failed(f"it took longer than {limits.timeout:g} s", self.seconds)
         return None
 
     def left(self, limits: Limits) -> float:
         """Seconds until its cell is given up."""
-        assert self.at_work is not None
-        return math.inf if limits.timeout is None or not self._ready else limits.timeout - self.at_work.seconds
+        return math.inf if limits.timeout is None or not self._ready else limits.timeout - self.seconds
 
     def kill(self) -> None:
         self.process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
@@ -231,8 +208,7 @@ def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) 
     def train() -> Outcome:
         if cell.size not in runners:
             runners[cell.size] = SerialRunner(make_task(cell.size))
-        ((_, outcome),) = runners[cell.size].train([cell])
-        return outcome
+        return runners[cell.size].run(cell)
 
     outcome = outcome_or_failure(train)
     if outcome.failure is not None:

@@ -1,0 +1,33 @@
+"""`depthlr ask STUDY`: which cells to train next, as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.options import is_study_file
+from depthlr.cli.output import print_note
+from depthlr.study.ask_tell import ask as asked
+from depthlr.study.ask_tell import create_study
+from depthlr.study.description import read_study
+
+
+def ask(
+    study: Annotated[str, typer.Argument(help="the .sqlite of a study, or its TOML file, which makes the .sqlite")],
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", min=1, help="so many at most", show_default="all")
+    ] = None,
+) -> None:
+    """Print the cells to train next, as JSON lines; repeat it until it prints none."""
+    path = Path(study)
+    if not is_study_file(study):
+        path = path.with_suffix(".sqlite")
+        create_study(read_study(study), path)
+    cells = asked(path, count)
+    for cell in cells:
+        print(json.dumps(cell))
+    if not cells:
+        print_note(f"{path} is finished: see depthlr report, plot, fit and export")

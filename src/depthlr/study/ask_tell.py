@@ -1,0 +1,129 @@
+"""A study whose cells another scheduler trains: `ask` says which cells to train, `tell` takes their losses.
+
+Both may be repeated. `ask` changes nothing, and prints the same cells until their losses are told. `tell` checks all
+lines before it writes any, and a loss that is told twice is kept once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from depthlr import check
+from depthlr.errors import DepthlrError
+from depthlr.study.description import Search, Study
+from depthlr.study.record import Record, record
+from depthlr.study.run import search_state
+from depthlr.study.store import open_store, read_store
+from depthlr.study.task import depths_of
+from depthlr.training.cell import Cell, Evaluation, Outcome
+from depthlr.training.command import fill
+
+PATIENCE = 60.0  # seconds to wait for another writer: jobs that end together tell together
+NEAR = 1e-5  # relative difference within which a rate is one of the grid's: printf's %g has six digits
+
+
+def create_study(study: Study, path: Path | str) -> None:
+    """Make a study's file, if it is not there, with the effective depths of its models, where they are known."""
+    if not Path(path).exists():
+        with open_store(path, study, depths=None if study.model.spec is None else depths_of(study)):
+            pass
+
+
+def ask(path: Path | str, count: int | None = None) -> list[dict[str, Any]]:
+    """The cells that the search wants trained now, as JSON objects; none if it is finished.
+
+    Args:
+        path: the study's file.
+        count: the first so many of them; all unless given.
+    """
+    content = read_store(path)
+    cells = search_state(content).missing[:count]
+    command = content.study.training.command
+    return [
+        {"size": cell.size, "seed": cell.seed, "rate": cell.rate}
+        | ({} if command is None else {"command": fill(command, cell)})
+        for cell in cells
+    ]
+
+
+def tell(path: Path | str, lines: Iterable[str]) -> int:
+    """Keep the losses on these lines of JSON; returns how many cells are new.
+
+    Args:
+        path: the study's file.
+        lines: an object each: `size`, `seed` and `rate` as `ask` gave them, and `loss` (null if it diverged), or
+            `failure` with the reason why there is none. `accuracy` and `seconds` may be added.
+    """
+    study = read_store(path).study
+    with open_store(path, study, patience=PATIENCE) as store:
+        known = dict(store.content().records)
+        new: dict[Cell, Record] = {}
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            told = _read(study.search, study.model.sizes, line, number)
+            before = known.get(told.cell)
+            if before is not None and (before.loss, before.failure) == (told.loss, told.failure):
+                continue
+            if before is not None and not before.failure:
+                raise DepthlrError(
+                    f"line {number} tells the loss {told.loss:g} of a cell that has {before.loss:g}: nothing was kept; "
+                    "leave that line out."
+                )
+            known[told.cell] = new[told.cell] = told
+        store.put(*new.values())
+    return len(new)
+
+
+def _read(search: Search, sizes: tuple[int, ...], line: str, number: int) -> Record:
+    """The record of a line, or a sentence that says what is wrong with it."""
+    where = f"line {number}"
+    try:
+        entries = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DepthlrError(f"{where} is no JSON ({error}): nothing was kept; write one object on it.") from error
+    if not isinstance(entries, dict):
+        raise DepthlrError(f"{where} is {line.strip()[:60]!r}: nothing was kept; write one JSON object on it.")
+    for entry, allowed in (("size", sizes), ("seed", search.seeds)):
+        value = entries.get(entry)
+        if isinstance(value, bool) or value not in allowed:
+            raise DepthlrError(
+                f"{where} has the {entry} {value!r}: nothing was kept; the study has {', '.join(map(str, allowed))}."
+            )
+    cell = Cell(int(entries["size"]), int(entries["seed"]), _rate(search, entries.get("rate"), where))
+    if "loss" not in entries and "failure" not in entries:
+        raise DepthlrError(f"{where} has neither loss nor failure: nothing was kept; add one of them.")
+    seconds = check.number(f"seconds on {where}", entries.get("seconds", 0.0))
+    failure = None if entries.get("failure") is None else check.text(f"failure on {where}", entries["failure"])
+    loss, accuracy = _loss(entries.get("loss"), where), entries.get("accuracy")
+    evaluations: tuple[Evaluation, ...] = ()
+    if accuracy is not None:
+        evaluations = (Evaluation(1, loss, check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)),)
+    diverged = failure is not None or not math.isfinite(loss)
+    empty = np.zeros(0, np.float32)
+    return record(cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), None)
+
+
+def _loss(value: object, where: str) -> float:
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DepthlrError(f"{where} has the loss {value!r}: nothing was kept; write a number, or null if it diverged.")
+    return float(value)
+
+
+def _rate(search: Search, value: object, where: str) -> float:
+    """The grid's rate that was meant."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        place = bisect_left(search.rates, value)
+        near = min(search.rates[max(0, place - 1) : place + 1], key=lambda rate: abs(math.log(rate / value)))
+        if abs(math.log(near / value)) <= min(NEAR, search.spacing / 2):
+            return near
+    raise DepthlrError(f"{where} has the rate {value!r}: nothing was kept; write one that depthlr ask printed.")
