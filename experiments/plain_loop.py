@@ -7,7 +7,7 @@ import time
 import torch
 from torch import Tensor
 
-from depthlr.trace.run import random_states_kept
+from depthlr.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.device import autocast, products_in
 from depthlr.training.optimizer import make_optimizers

@@ -17,9 +17,9 @@ from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, 
 from depthlr.models.build import build
 from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
+from depthlr.random_states import random_states_kept
 from depthlr.study.description import Study
 from depthlr.trace.depth import effective_depth
-from depthlr.trace.run import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import LOSS, Training
 

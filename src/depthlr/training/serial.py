@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from depthlr.trace.run import attributes_kept, random_states_kept
+from depthlr.random_states import random_states_kept
+from depthlr.trace.run import attributes_kept
 from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import chosen_device, explain_full_memory, products_in
 from depthlr.training.optimizer import make_optimizers

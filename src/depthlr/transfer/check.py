@@ -18,8 +18,8 @@ from depthlr.errors import DepthlrError
 from depthlr.law.domain import whole
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.html import html_table
+from depthlr.random_states import random_states_kept
 from depthlr.trace.depth import Units
-from depthlr.trace.run import random_states_kept
 from depthlr.transfer.findings import Verdict, findings
 from depthlr.transfer.rules import group_notes, group_ratios
 from depthlr.transfer.size_check import TABLE, Measured, SizeCheck, against

@@ -37,8 +37,9 @@ from depthlr.law.evidence import ADAPTIVE
 from depthlr.law.fit import Fit
 from depthlr.law.pathsum import pathsum_transfer
 from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, Family, carry, rule_named
+from depthlr.random_states import random_states_kept
 from depthlr.trace.depth import Depth, Units, effective_depth
-from depthlr.trace.run import check_runnable, is_sharded, random_states_kept
+from depthlr.trace.run import check_runnable, is_sharded
 from depthlr.transfer.measured_change import measured_change
 from depthlr.transfer.missed import compared, measured_within
 
