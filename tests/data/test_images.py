@@ -8,6 +8,7 @@ from PIL import Image
 
 from depthlr.data import load
 from depthlr.data.images import load_images
+from depthlr.data.sources import load_parts
 from depthlr.errors import DepthlrError
 
 
@@ -106,6 +107,21 @@ def test_the_layout_of_tiny_imagenet_is_understood(tmp_path):
         (tmp_path / "train" / wnid / "images").mkdir(parents=True)
         Image.new("RGB", (9, 9)).save(tmp_path / "train" / wnid / "images" / f"{wnid}_0.JPEG")
     assert load("images?size=4", tmp_path).classes == 2
+
+
+def test_a_split_has_the_classes_of_the_training_part(folder):
+    (folder / "val" / "dog").mkdir(parents=True)
+    Image.new("RGB", (8, 8), "red").save(folder / "val" / "dog" / "a.png")
+    train, val = load_parts("images?size=8", "val", folder)
+    assert (len(train), len(val), val.classes) == (7, 1, 2)
+    assert val.targets.tolist() == [1]  # it would be 0 among the classes of val alone
+    assert (val.mean, val.std) == (train.mean, train.std)
+    with pytest.raises(DepthlrError, match=r"split 'test' needs the folders .* has train, val: name one"):
+        load("images?size=8", folder, split="test")
+    (folder / "val" / "cow").mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "val" / "cow" / "a.png")
+    with pytest.raises(DepthlrError, match="has the class 'cow', which"):
+        load("images?size=8", folder, split="val")
 
 
 def test_an_empty_folder_is_refused(tmp_path):

@@ -140,6 +140,23 @@ def test_a_split_that_leaves_nothing_is_refused(count: int) -> None:
         split(load_digits(), count)
 
 
+def test_a_named_split_is_evaluated_on(tmp_path) -> None:
+    (tmp_path / "own_parts.py").write_text(
+        "import torch\n"
+        "def parts(split='train'):\n"
+        "    return [(torch.full((8, 4), float(split == 'test')), torch.zeros(8, dtype=torch.int64))]\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        examples, held_out = load_data(
+            parse_study(TEXT.replace("validation = 300", 'name = "own_parts:parts"\nvalidation = "test"'))
+        )
+    assert examples.batch(torch.tensor([0]))[0].tolist() == [[0.0] * 4]
+    assert held_out.batch(torch.tensor([0]))[0].tolist() == [[1.0] * 4]
+    with pytest.raises(DepthlrError, match="digits has no split 'test'"):
+        load_data(parse_study(TEXT.replace("validation = 300", 'validation = "test"')))
+
+
 def test_a_metric_without_held_out_data_is_refused() -> None:
     with pytest.raises(DepthlrError, match="say what to evaluate on"):
         parse_study(TEXT.replace("validation = 300", ""))

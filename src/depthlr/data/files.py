@@ -15,7 +15,7 @@ import tempfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -155,7 +155,7 @@ class LabelledFiles:
         return digest.hexdigest()
 
 
-def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFiles:
+def find_labelled_files(folder: Path, suffixes: Collection[str], split: str | None = None) -> LabelledFiles:
     """Find the files of a labelled data set in `folder/train`, or in `folder` if there is no `train`.
 
     The class of a file is its folder below the root. If all files lie in one folder, it is the start of the file name,
@@ -164,14 +164,35 @@ def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFile
     Args:
         folder: the folder of the data set.
         suffixes: the file name endings to look for, in lower case.
+        split: look in `folder/split` instead. The classes are those of `folder/train`.
     """
     if not folder.exists():
         raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
-    root = folder / "train" if (folder / "train").is_dir() else folder
+    if split is None:
+        return _label_files(folder / "train" if (folder / "train").is_dir() else folder, suffixes)
+    present = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    if "train" not in present or split not in present:
+        raise DepthlrError(
+            f"The split {split!r} needs the folders train and {split} in {folder}, which has "
+            f"{', '.join(present[:10]) or 'no folder'}: name one of its folders, or hold out a share, such as 0.1."
+        )
+    train = _label_files(folder / "train", suffixes)
+    found = _label_files(folder / split, suffixes, train.classes)
+    if unknown := sorted(set(found.classes) - set(train.classes)):
+        raise DepthlrError(
+            f"{found.root} has the class {unknown[0]!r}, which {train.root} does not have: give both the same "
+            "class folders."
+        )
+    index = [train.classes.index(label) for label in found.classes]
+    return replace(found, labels=tuple(index[label] for label in found.labels), classes=train.classes)
+
+
+def _label_files(root: Path, suffixes: Collection[str], known: Collection[str] = ()) -> LabelledFiles:
+    """Find the files below `root`. A single folder is a class if its name is one of the `known` classes."""
     paths = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.suffix.lower() in suffixes)
     if not paths:
         raise DepthlrError(f"{root} holds no {'/'.join(suffixes)} files: name a folder that has one folder per class.")
-    if len({path.rpartition("/")[0] for path in paths}) == 1:
+    if len({path.rpartition("/")[0] for path in paths}) == 1 and paths[0].partition("/")[0] not in known:
         named = [path.rpartition("/")[2].partition("_") for path in paths]
         if not all(underscore for _, underscore, _ in named):
             raise DepthlrError(

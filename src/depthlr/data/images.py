@@ -21,7 +21,7 @@ IMAGES_ATTRIBUTION = (
 )
 
 
-def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataSet:
+def load_images(folder: Path, size: int = 64, cache: str | None = None, split: str | None = None) -> DataSet:
     """Load images as uint8 (N, 3, size, size): the short side is resized to `size`, then the central square is cropped.
 
     The result is cached under the digest of the files, so that the next load decodes no image.
@@ -30,8 +30,9 @@ def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataS
         folder: one folder per class, possibly in `train/`.
         size: the height and width of the result.
         cache: the folder of the cache; by default `images/` in depthlr's cache folder.
+        split: load this folder beside `train/`, such as `val`.
     """
-    files = find_labelled_files(folder, IMAGE_SUFFIXES)
+    files = find_labelled_files(folder, IMAGE_SUFFIXES, split)
     digest = files.digest()
     cached_folder = Path(cache) if cache else cache_folder() / "images"
     cached_file = cached_folder / f"{digest[:32]}-{size}.npz"

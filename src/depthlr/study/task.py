@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from depthlr.data.batches import steps_per_epoch
 from depthlr.data.examples import Examples, split
-from depthlr.data.sources import load, parse_name
+from depthlr.data.sources import load, load_parts, parse_name
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
@@ -32,7 +32,7 @@ def load_data(study: Study) -> tuple[Examples, Examples | None]:
     if isinstance(held_out, str) and is_python_name(parse_name(held_out)[0]):
         return load(data.name, data.folder), load(held_out, data.folder)
     if isinstance(held_out, str):
-        return load(data.name, data.folder), load(data.name, data.folder, split=held_out)
+        return load_parts(data.name, held_out, data.folder)
     return split(load(data.name, data.folder), held_out)
 
 
