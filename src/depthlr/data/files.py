@@ -23,6 +23,8 @@ from depthlr.errors import DepthlrError
 
 RECORD = "depthlr-digests.json"
 MAX_MEMBERS = 1_000
+SAMPLES, BLOCK = 64, 1 << 16  # of a file that is too large to be read at every load
+SAMPLED_FILES = 256  # of a folder whose files are too many
 MAX_BYTES = 1 << 30  # of an archive, packed or unpacked; CIFAR's have about 180 MB
 
 
@@ -72,6 +74,36 @@ def file_digest(path: Path, algorithm: str) -> str:
             return hashlib.file_digest(file, algorithm).hexdigest()
     except OSError as error:
         raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
+
+
+def sampled_digest(path: Path) -> str:
+    """Return the sha256 of a file's size and of samples of its content; up to 4 MiB, all of the content is hashed.
+
+    The samples are `SAMPLES` blocks of `BLOCK` bytes at even distances, the first and the last block included. A change
+    of the length is always noticed, a change of single bytes between the samples is not.
+
+    Args:
+        path: the file.
+    """
+    size = path.stat().st_size
+    last = max(0, size - BLOCK)
+    starts = range(0, size, BLOCK) if size <= SAMPLES * BLOCK else spread(last + 1, SAMPLES)
+    digest = hashlib.sha256(f"{size}\n".encode())
+    with path.open("rb") as file:
+        for start in starts:
+            file.seek(start)
+            digest.update(file.read(BLOCK))
+    return digest.hexdigest()
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most `most` of the numbers 0 to count - 1, at even distances, the first and the last included.
+
+    Args:
+        count: the number of items to choose from.
+        most: the number of items to choose, at least 2.
+    """
+    return list(range(count)) if count <= most else [(count - 1) * i // (most - 1) for i in range(most)]
 
 
 def check_published(path: Path | str, md5: str, published: str) -> None:
@@ -152,6 +184,15 @@ class LabelledFiles:
         digest = hashlib.sha256()
         for path in self.paths:
             digest.update(f"{path}\0{file_digest(self.root / path, 'sha256')}\n".encode())
+        return digest.hexdigest()
+
+    def sampled_digest(self) -> str:
+        """Return the sha256 of all paths and sizes, and of the contents of `SAMPLED_FILES` files at even distances."""
+        digest = hashlib.sha256()
+        for path in self.paths:
+            digest.update(f"{path}\0{(self.root / path).stat().st_size}\n".encode())
+        for index in spread(len(self.paths), SAMPLED_FILES):
+            digest.update(f"{file_digest(self.root / self.paths[index], 'sha256')}\n".encode())
         return digest.hexdigest()
 
 

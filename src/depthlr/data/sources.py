@@ -13,9 +13,10 @@ from depthlr.data.cifar import CIFAR10, CIFAR100, Layout, load_cifar
 from depthlr.data.digits import load_digits
 from depthlr.data.examples import Examples
 from depthlr.data.files import cache_folder
-from depthlr.data.images import load_images
+from depthlr.data.images import ImageFiles, load_images
 from depthlr.data.sets import DataSet, load_from_callable
 from depthlr.data.text import load_text
+from depthlr.data.tokens import load_tokens
 from depthlr.errors import DepthlrError
 from depthlr.python_name import is_python_name
 from depthlr.spec_text import split_spec, unquote
@@ -26,7 +27,8 @@ class Source:
     """How to read a data set from a folder, its options, and where it can be downloaded."""
 
     read: Callable[..., Examples]  # takes the folder, then the options by name, and `split` if it has splits
-    options: Mapping[str, int | None] = field(default_factory=dict)  # names and defaults; None stands for a path
+    # By name, a value that tells the type of the option; None stands for a path.
+    options: Mapping[str, int | str | None] = field(default_factory=dict)
     has_splits: bool = False  # such as a test set
     needs_folder: bool = False  # otherwise the default is depthlr's own data folder
     published: Layout | None = None  # the archive that --download fetches
@@ -37,8 +39,11 @@ SOURCES: dict[str, Source] = {
     "digits": Source(lambda folder: load_digits()),
     "cifar10": Source(partial(load_cifar, CIFAR10), has_splits=True, published=CIFAR10.layouts[0], on_npm=True),
     "cifar100": Source(partial(load_cifar, CIFAR100), has_splits=True, published=CIFAR100.layouts[0]),
-    "images": Source(load_images, {"size": 64, "cache": None}, has_splits=True, needs_folder=True),
+    "images": Source(load_images, {"size": 64, "cache": None, "in_memory": True}, has_splits=True, needs_folder=True),
     "wav": Source(load_wav, {"mels": 32, "frames": 64}, has_splits=True, needs_folder=True),
+    "tokens": Source(
+        load_tokens, {"context": 256, "dtype": "uint16", "vocabulary": 50304}, has_splits=True, needs_folder=True
+    ),
     "text": Source(load_text, {"context": 128}, needs_folder=True),
 }
 
@@ -70,7 +75,7 @@ def load_parts(
     """
     other = _load(name, folder, split, options)
     train = _load(name, folder, None, options)
-    if isinstance(train, DataSet) and isinstance(other, DataSet):
+    if isinstance(train, DataSet | ImageFiles) and isinstance(other, DataSet | ImageFiles):
         other = replace(other, mean=train.mean, std=train.std)
     return train, other
 
@@ -131,9 +136,13 @@ def parse_name(text: str) -> tuple[str, dict[str, str]]:
     return name, {key: unquote(value) for key, value in options.items()}
 
 
-def _parse_option(name: str, key: str, value: int | str | Path, default: int | None) -> int | str:
-    if default is None:
+def _parse_option(name: str, key: str, value: int | str | Path, default: int | str | None) -> int | str:
+    if default is None or isinstance(default, str):
         return str(value)
+    if isinstance(default, bool):
+        if str(value).lower() not in {"true", "false"}:
+            raise DepthlrError(f"{name} takes {key} as true or false, not {value!r}.")
+        return str(value).lower() == "true"
     if not re.fullmatch(r"[1-9]\d{0,8}", str(value), re.ASCII):
         raise DepthlrError(f"{name} takes {key} as a whole number of at least 1, such as {default}, not {value!r}.")
     return int(str(value))

@@ -73,7 +73,8 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
     training = budget(study, examples)
-    return Task(built, initialise, examples, training, loss_fn, limit=study.data.limit, held_out=held_out)
+    data = study.data
+    return Task(built, initialise, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
 
 
 def budget(study: Study, examples: Examples) -> Training:
