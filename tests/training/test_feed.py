@@ -138,6 +138,15 @@ def test_data_in_memory_need_no_feed() -> None:
     assert open_feed(OnHost(load_digits()), 5, CPU, 2)._loaders == 0  # on a CPU the cores train
 
 
+@pytest.mark.parametrize("loaders", [0, 1])
+def test_an_example_that_cannot_be_read_later_is_the_same_sentence(loaders: int) -> None:
+    feed = Feed(OnHost(load_digits(), broken=7), 5, CPU, loaders)
+    feed.restart(torch.arange(10).view(2, 5))
+    feed.advance()
+    with pytest.raises(DepthlrError, match=r"^a batch of digits could not be read \(OSError: the disk is gone\)\.$"):
+        feed.advance()
+
+
 def test_an_example_that_cannot_be_read_is_one_sentence() -> None:
     task = replace(tiny_task(2), examples=OnHost(load_digits(), broken=0))
     with pytest.raises(DepthlrError, match=r"a batch of digits could not be read \(OSError: the disk is gone\)"):

@@ -24,6 +24,7 @@ from depthlr.training.training import Training
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
 MOST_SIZE = 1_000_000  # layers or blocks
+UNCOUNTED = ("name:", "data.folder:", "data.loaders:")  # lines of `difference` that change no result and no digest
 MOST_LOADERS = 256  # processes
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid

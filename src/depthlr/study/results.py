@@ -201,7 +201,7 @@ class Results:
         found = [(c, f"{c.optimum.rate:.3g}" if c.optimum else "-", c.optimum) for c in self.curves]
         rows = [(c.size, c.seed, len(c.rates), rate, f"{best.loss:.4g}" if best else "-") for c, rate, best in found]
         columns = (self.study.model.size_name, "seed", "cells", "best rate", "loss")
-        return html_table(f"{self.study.name}: {len(self.records)} cells", columns, rows, self.notes)
+        return html_table(f"{self.study.name}: {len(self.records)} cells by {self.metric}", columns, rows, self.notes)
 
     def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
         rates = tuple(record.cell.rate for record in records)

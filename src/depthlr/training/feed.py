@@ -17,6 +17,7 @@ from depthlr.data.examples import Examples, is_on_host
 from depthlr.errors import DepthlrError, kind_and_message
 
 Batch = tuple[Tensor, Tensor]
+_NAME = f"{DepthlrError.__module__}.{DepthlrError.__name__}"
 
 
 class Feed:
@@ -52,7 +53,11 @@ class Feed:
 
     def advance(self) -> None:
         """Copy the next batch into the buffers. Asynchronous on a GPU."""
-        for buffer, read in zip((self._inputs, self._target), next(self._batches), strict=True):
+        try:
+            batch = next(self._batches)
+        except DepthlrError as error:  # from a loader it comes with a traceback, whose last line it is
+            raise DepthlrError(str(error).strip().splitlines()[-1].removeprefix(f"{_NAME}: ")) from error
+        for buffer, read in zip((self._inputs, self._target), batch, strict=True):
             # Pinned here: a loader pins in a thread of its own, which would break a capture that is under way.
             buffer.copy_(read.pin_memory() if buffer.is_cuda else read, non_blocking=True)
 
