@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from depthlr.optimizers import make_optimizers
-from depthlr.trace.run import random_states_kept
+from depthlr.random_states import random_states_kept
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.device import autocast, products_in
 from depthlr.training.schedule import factors_of

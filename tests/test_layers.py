@@ -20,6 +20,7 @@ LAYERS = {
     "errors": -2,
     "python_name": -1,
     "spec_text": -1,
+    "random_states": -1,
     "check": -1,
     "formatting": -1,
     "law": 0,
@@ -71,6 +72,7 @@ def test_every_folder_and_file_has_a_layer() -> None:
         "spec_text",
         "check",
         "formatting",
+        "random_states",
         "optimizers",
     }
 

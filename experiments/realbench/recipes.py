@@ -167,7 +167,7 @@ def recipe_named(name: str) -> RealRecipe:
         elif key == "sizes":
             model = replace(model, sizes=value if isinstance(value, tuple) else (value,))
         else:
-            model = replace(model, spec=str(parse_spec(model.spec).with_arguments(**{key: value})))
+            model = replace(model, spec=str(parse_spec(str(model.spec)).with_arguments(**{key: value})))
     suffix = "".join(f"+{key}{text.replace(',', '-')}" for key, text in sorted(changes.items()))
     changed = replace(study, name=base + suffix, training=training, model=model, search=search)
     return replace(found, name=base + suffix, study=changed)

@@ -82,9 +82,9 @@ def tar_gz(members: Mapping[str, bytes], *extra: tarfile.TarInfo) -> bytes:
 
 
 def contents(cifar: Cifar, layout: Layout, count: int = 4) -> dict[str, bytes]:
-    """The training files of a layout, `count` images each."""
+    """The files of a layout, `count` images each, the test file last."""
     found = {}
-    for seed, name in enumerate(layout.files):
+    for seed, name in enumerate((*layout.files, layout.test_file)):
         labels, pixels = examples(count, cifar.classes, seed)
         found[name] = (
             python2_pickle(labels, pixels, cifar.label_key)
@@ -112,7 +112,9 @@ def publish(cifar: Cifar, index: int, folder: Path, *, archived: bool) -> Cifar:
     return replace(cifar, layouts=tuple(layouts))
 
 
-def expected(cifar: Cifar, layout: Layout, count: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and pixels that `contents` holds, in order."""
-    parts = [examples(count, cifar.classes, seed) for seed in range(len(layout.files))]
+def expected(cifar: Cifar, layout: Layout, count: int = 4, *, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """Labels and pixels of a split that `contents` holds, in order."""
+    training = len(layout.files)
+    seeds = range(training) if split == "train" else [training]
+    parts = [examples(count, cifar.classes, seed) for seed in seeds]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

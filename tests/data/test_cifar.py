@@ -30,6 +30,32 @@ def test_every_form_holds_the_same_examples(tmp_path, cifar, index, archived):
     np.testing.assert_array_equal(data.inputs.numpy().reshape(-1, 3072), pixels)
 
 
+@pytest.mark.parametrize(("cifar", "index", "archived"), FORMS)
+def test_every_form_holds_the_same_test_images(tmp_path, cifar, index, archived):
+    data = load_cifar(publish(cifar, index, tmp_path, archived=archived), tmp_path, split="test")
+    labels, pixels = expected(cifar, cifar.layouts[index], split="test")
+    np.testing.assert_array_equal(data.targets.numpy(), labels)
+    np.testing.assert_array_equal(data.inputs.numpy().reshape(-1, 3072), pixels)
+
+
+def test_a_split_that_is_not_there_is_said(tmp_path):
+    known = publish(CIFAR10, 0, tmp_path, archived=False)
+    with pytest.raises(DepthlrError, match="cifar10 has the splits train and test, not 'val'"):
+        load_cifar(known, tmp_path, split="val")
+    (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").unlink()
+    assert len(load_cifar(known, tmp_path)) == 20
+    with pytest.raises(DepthlrError, match=r"lacks test_batch\.bin"):
+        load_cifar(known, tmp_path, split="test")
+
+
+def test_a_changed_test_file_is_refused(tmp_path):
+    known = publish(CIFAR10, 0, tmp_path, archived=False)
+    path = tmp_path / "cifar-10-batches-bin" / "test_batch.bin"
+    path.write_bytes(bytes(3073))
+    with pytest.raises(DepthlrError, match=r"test_batch\.bin has md5"):
+        load_cifar(known, tmp_path, split="test")
+
+
 @pytest.mark.parametrize("cifar", [CIFAR10, CIFAR100])
 def test_the_digest_does_not_depend_on_the_form(tmp_path, cifar):
     digests = set()

@@ -15,7 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.published import tar_gz
 
-from depthlr.data.files import RECORD, check_published, check_recorded, file_digest, read_members, replace_file
+from depthlr.data import files
+from depthlr.data.files import (
+    RECORD,
+    check_published,
+    check_recorded,
+    file_digest,
+    find_labelled_files,
+    read_members,
+    replace_file,
+    sampled_digest,
+    spread,
+)
 from depthlr.errors import DepthlrError
 
 
@@ -29,6 +40,55 @@ def test_the_first_digest_is_kept_beside_the_data_and_a_change_is_refused(tmp_pa
     assert json.loads((tmp_path / RECORD).read_text()) == {"a.bin": "11", "b.bin": "22"}
     assert [p.name for p in tmp_path.iterdir()] == [RECORD]
     assert not any(cache.iterdir())
+
+
+@given(st.integers(0, 500), st.integers(2, 40))
+def test_a_sample_is_spread_from_the_first_to_the_last(count, most):
+    chosen = spread(count, most)
+    assert len(chosen) == min(count, most)
+    assert chosen == sorted(set(chosen))
+    if count:
+        assert (chosen[0], chosen[-1]) == (0, count - 1)
+
+
+@settings(max_examples=60)
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_a_sampled_digest_follows_the_length_and_every_sampled_byte(tmp_path_factory, content, draw):
+    path = tmp_path_factory.mktemp("sampled") / "a.bin"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "BLOCK", 4)
+        patch.setattr(files, "SAMPLES", 5)
+        path.write_bytes(content)
+        digest = sampled_digest(path)
+        assert sampled_digest(path) == digest
+        starts = range(0, len(content), 4) if len(content) <= 20 else spread(len(content) - 3, 5)
+        place = draw.draw(st.sampled_from(starts))
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert sampled_digest(path) != digest
+        path.write_bytes(content + b"x")
+        assert sampled_digest(path) != digest
+
+
+def test_a_sampled_digest_of_a_folder_follows_names_sizes_and_sampled_contents(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SAMPLED_FILES", 2)
+    for name, content in {"a/1": b"one", "a/2": b"two", "b/3": b"three"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.x").write_bytes(content)
+
+    def digest():
+        return find_labelled_files(tmp_path, (".x",)).sampled_digest()
+
+    seen = [digest()]
+    assert digest() == seen[0]
+    (tmp_path / "b" / "3.x").write_bytes(b"seven")  # sampled
+    seen.append(digest())
+    (tmp_path / "a" / "2.x").write_bytes(b"long")  # another size
+    seen.append(digest())
+    (tmp_path / "a" / "2.x").rename(tmp_path / "a" / "22.x")
+    seen.append(digest())
+    assert len(set(seen)) == 4
+    (tmp_path / "a" / "22.x").write_bytes(b"gone")  # neither sampled nor of another size: the price of a cheap digest
+    assert digest() == seen[-1]
 
 
 def test_a_folder_that_cannot_be_written_to_is_remembered_in_the_cache(tmp_path, cache):

@@ -1,13 +1,17 @@
 """A folder of images, one folder a class."""
 
+import pickle
 import sys
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from depthlr.data import load
 from depthlr.data.images import load_images
+from depthlr.data.sets import channel_moments
+from depthlr.data.sources import load_parts
 from depthlr.errors import DepthlrError
 
 
@@ -106,6 +110,51 @@ def test_the_layout_of_tiny_imagenet_is_understood(tmp_path):
         (tmp_path / "train" / wnid / "images").mkdir(parents=True)
         Image.new("RGB", (9, 9)).save(tmp_path / "train" / wnid / "images" / f"{wnid}_0.JPEG")
     assert load("images?size=4", tmp_path).classes == 2
+
+
+def test_a_split_has_the_classes_of_the_training_part(folder):
+    (folder / "val" / "dog").mkdir(parents=True)
+    Image.new("RGB", (8, 8), "red").save(folder / "val" / "dog" / "a.png")
+    train, val = load_parts("images?size=8", "val", folder)
+    assert (len(train), len(val), val.classes) == (7, 1, 2)
+    assert val.targets.tolist() == [1]  # it would be 0 among the classes of val alone
+    assert (val.mean, val.std) == (train.mean, train.std)
+    with pytest.raises(DepthlrError, match=r"split 'test' needs the folders .* has train, val: name one"):
+        load("images?size=8", folder, split="test")
+    (folder / "val" / "cow").mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "val" / "cow" / "a.png")
+    with pytest.raises(DepthlrError, match="has the class 'cow', which"):
+        load("images?size=8", folder, split="val")
+
+
+def test_images_that_stay_in_their_files_make_the_same_batches(folder, cache):
+    held, read = load("images?size=8", folder), load("images?size=8&in_memory=false", folder)
+    assert (len(read), read.classes, read.input, read.mean) == (len(held), held.classes, held.input, held.mean)
+    indices = torch.tensor([6, 0, 3, 3])
+    for one, other in zip(pickle.loads(pickle.dumps(read)).batch(indices), held.batch(indices), strict=True):
+        assert torch.equal(one, other)
+    assert read.digest != held.digest  # it is sampled
+    assert read.to("cpu") is read
+    assert read.on_host
+
+
+def test_images_that_stay_in_their_files_are_not_cached_and_a_change_is_refused(folder, cache):
+    load("images?size=8&in_memory=false", folder)
+    assert not any(cache.iterdir())
+    Image.new("RGB", (8, 8)).save(folder / "train" / "cat" / "cat_0.png")
+    with pytest.raises(DepthlrError, match=r"but had .* when it was first loaded"):
+        load("images?size=8&in_memory=false", folder)
+    with pytest.raises(DepthlrError, match="takes in_memory as true or false, not 'maybe'"):
+        load("images?in_memory=maybe", folder)
+
+
+def test_mean_and_std_of_many_images_are_those_of_a_sample(folder, monkeypatch):
+    monkeypatch.setattr("depthlr.data.images.MOMENT_FILES", 2)
+    sampled = load("images?size=8&in_memory=false", folder)
+    held = load("images?size=8", folder)
+    assert sampled.mean == channel_moments(held.inputs[[0, 6]])[0]
+    train, val = load_parts("images?size=8&in_memory=false", "train", folder)
+    assert val.mean == train.mean
 
 
 def test_an_empty_folder_is_refused(tmp_path):

@@ -1,10 +1,15 @@
 """Loading by name."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
+from tests.data.published import publish
 
 from depthlr.data import SOURCES, load
-from depthlr.data.sources import parse_name
+from depthlr.data.cifar import CIFAR10, load_cifar
+from depthlr.data.sources import load_parts, parse_name
 from depthlr.errors import DepthlrError
 
 
@@ -27,6 +32,23 @@ def test_every_set_says_whose_it_is(tmp_path):
         assert data.attribution
         assert len(data.digest) == 64
         assert data.batch(torch.tensor([0, 1]))[1].dtype == torch.int64
+
+
+def test_a_named_split_is_normalized_like_the_training_part(tmp_path, monkeypatch):
+    cifar = publish(CIFAR10, 0, tmp_path, archived=True)
+    monkeypatch.setitem(SOURCES, "cifar10", replace(SOURCES["cifar10"], read=partial(load_cifar, cifar)))
+    train, test = load_parts("cifar10", "test", tmp_path)
+    assert (len(train), len(test)) == (20, 4)
+    assert (test.mean, test.std) == (train.mean, train.std)
+    assert test.digest != train.digest
+    again = load("cifar10", tmp_path, split="test")
+    assert torch.equal(again.batch(torch.arange(4))[0], test.batch(torch.arange(4))[0])
+
+
+@pytest.mark.parametrize("name", ["digits", "text"])
+def test_a_set_without_splits_says_so(name, tmp_path):
+    with pytest.raises(DepthlrError, match=f"{name} has no split 'test': hold out a share of it, such as 0.1"):
+        load(name, tmp_path, split="test")
 
 
 def test_an_unknown_name_lists_the_known_ones():

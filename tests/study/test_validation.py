@@ -14,10 +14,11 @@ from depthlr.data import load_digits
 from depthlr.data.examples import Subset, one_pass, split
 from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
-from depthlr.study import parse_study, read_results, sweep, to_csv
+from depthlr.study import Results, parse_study, read_results, sweep, to_csv
 from depthlr.study.record import read_record, record
 from depthlr.study.task import data_digest, load_data, task_at
 from depthlr.training import Cell, Evaluation, Outcome
+from depthlr.training.cell import failed
 from depthlr.training.engine import open_engine
 
 TEXT = """
@@ -139,6 +140,23 @@ def test_a_split_that_leaves_nothing_is_refused(count: int) -> None:
         split(load_digits(), count)
 
 
+def test_a_named_split_is_evaluated_on(tmp_path) -> None:
+    (tmp_path / "own_parts.py").write_text(
+        "import torch\n"
+        "def parts(split='train'):\n"
+        "    return [(torch.full((8, 4), float(split == 'test')), torch.zeros(8, dtype=torch.int64))]\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        examples, held_out = load_data(
+            parse_study(TEXT.replace("validation = 300", 'name = "own_parts:parts"\nvalidation = "test"'))
+        )
+    assert examples.batch(torch.tensor([0]))[0].tolist() == [[0.0] * 4]
+    assert held_out.batch(torch.tensor([0]))[0].tolist() == [[1.0] * 4]
+    with pytest.raises(DepthlrError, match="digits has no split 'test'"):
+        load_data(parse_study(TEXT.replace("validation = 300", 'validation = "test"')))
+
+
 def test_a_metric_without_held_out_data_is_refused() -> None:
     with pytest.raises(DepthlrError, match="say what to evaluate on"):
         parse_study(TEXT.replace("validation = 300", ""))
@@ -167,5 +185,43 @@ def test_stored_metrics_can_be_switched(tmp_path) -> None:
 @pytest.mark.parametrize("metric", ["last_epoch", "validation@0.3", "validation@x", "typo"])
 def test_a_metric_that_was_not_stored_is_a_sentence(metric: str, tmp_path) -> None:
     results, _ = swept(tmp_path)
-    with pytest.raises(DepthlrError, match="was not stored"):
+    stored = r"validation, budget, validation@0\.5, error"
+    with pytest.raises(DepthlrError, match=rf"was not stored .*: choose from {stored}\.$"):
         results.by(metric)
+
+
+def test_before_the_first_cell_the_metrics_are_those_that_the_study_will_store() -> None:
+    empty = Results(parse_study(TEXT), ())
+    assert empty.metrics == ("validation", "budget", "validation@0.5", "error")
+    assert empty.by("error").metric == "error"
+    with pytest.raises(DepthlrError, match="was not stored"):
+        empty.by("typo")
+
+
+def test_a_metric_that_is_not_finite_is_judged_as_infinite() -> None:
+    study = parse_study(TEXT.replace('metric = "validation"', 'metric = "budget"'))
+    outcome = Outcome(np.ones(20, np.float32), 1.0, False, (Evaluation(20, math.nan, 0.5),))
+    results = Results(study, (record(Cell(1, 0, 0.1), outcome, None),))
+    assert results.by("validation").rows()[0]["loss"] == math.inf
+    assert results.by("error").rows()[0]["loss"] == 0.5
+
+
+def test_error_is_compared_with_the_error_of_guessing(tmp_path) -> None:
+    study = parse_study(TEXT.replace("points = 3", "points = 5").replace("sizes = [1, 2]", "sizes = [1]"))
+    losses, rates = np.ones(20, np.float32), study.search.rates
+    records = []
+    for rate, accuracy in zip(rates, (0.1, 0.11, 0.12, 0.11, 0.1), strict=True):
+        outcome = Outcome(losses, 1.0, False, (Evaluation(20, 1.0, accuracy),))
+        records.append(record(Cell(1, 0, rate), outcome, None, metric="validation"))
+    (why,) = Results(study, tuple(records)).by("error").doubts.values()
+    assert "its best validation error, 0.88, is less than 4% below that of guessing, 0.9" in why
+
+
+def test_failed_cells_are_noted() -> None:
+    study = parse_study(TEXT)
+    kept = record(Cell(1, 0, 0.1), failed("ValueError: no luck", 1.0), None, metric="validation")
+    (note,) = Results(study, (kept,)).failures
+    assert note.startswith("1 cell failed and counts as diverged (size 1, seed 0, rate 0.1: ValueError: no luck)")
+    other = record(Cell(1, 0, 0.2), failed("another", 1.0), None, metric="validation")
+    assert "2 cells failed" in " ".join(Results(study, (kept, other)).notes)
+    assert not Results(study, ()).failures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from depthlr.trace.run import random_states_kept
+from depthlr.random_states import random_states_kept
 
 
 def draws() -> tuple[float, float, float]:

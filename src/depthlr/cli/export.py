@@ -10,8 +10,10 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.options import Metric
 from depthlr.cli.output import check_not_the_study, print_note, write_file
 from depthlr.errors import DepthlrError
+from depthlr.present.text import loss_label
 from depthlr.study.results import Results, read_results, to_csv, to_json
 
 
@@ -27,11 +29,13 @@ def export(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
     format: Annotated[Format, typer.Option(help="parquet needs --out and the pyarrow package")] = Format.csv,
     out: Annotated[Path | None, typer.Option(help="a file to write, in place of stdout")] = None,
+    metric: Metric = None,
     times: Annotated[bool, typer.Option("--times", help="add seconds and dates, which differ from run to run")] = False,
 ) -> None:
     """Write a sweep's cells as a table."""
-    results = read_results(study)
-    for note in results.damage:
+    results = read_results(study, metric)
+    print_note(f"the column loss is the {loss_label(results)}")
+    for note in (*results.damage, *results.failures):
         print_note(f"note: {note}")
     if out is not None:
         check_not_the_study(out, study, "table")

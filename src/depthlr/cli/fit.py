@@ -8,16 +8,19 @@ import sys
 from enum import StrEnum
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from depthlr import check
-from depthlr.cli.options import Json, is_study_file
+from depthlr.cli.options import Json, Metric, is_study_file
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.fit import Fit, fit_power_law
+
+if TYPE_CHECKING:
+    from depthlr.study.results import Results
 
 SEPARATORS = ",;\t"
 # Columns that hold the result of a run. The word must end there: val_loss and testAcc, not glossary or accelerator.
@@ -45,15 +48,16 @@ def fit(
         typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
     ] = None,
     over: Annotated[Over, typer.Option(help="of a sweep: over effective depth, or over what it varies")] = Over.depth,
+    metric: Metric = None,
     json: Json = False,
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
-    found, notes = _fit(file, spacing, over)
-    for note in notes:
+    found, study = _fit(file, spacing, over, metric)
+    for note in study.notes if study else ():
         print_note(f"note: {note}")
     rates = {depth: found.predict(depth) for depth in at or []}
     if json:
-        print_json(fit_json(found, rates))
+        print_json(fit_json(found, rates) | ({"metric": study.metric} if study else {}))
         return
     rows = [
         (f"{p.depth:g}", rate_text(10**p.log10_rate), "-" if p.sd is None else f"{p.sd:.3f}", p.observations)
@@ -61,28 +65,34 @@ def fit(
     ]
     print_table((str(over), "rate", "sd (decades)", "seeds"), rows)
     print(found)
+    if study:
+        from depthlr.present.text import loss_label
+
+        print_note(f"rates are judged by the {loss_label(study)}")
     print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in rates.items():
         print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
 
 
-def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
-    """The line through the optima of a table or a study, and the notes of a study."""
+def _fit(file: str, spacing: float | None, over: Over, metric: str | None) -> tuple[Fit, Results | None]:
+    """The line through the optima of a table or a study, and the results of a study."""
     if is_study_file(file):
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
         from depthlr.study.results import read_results  # here, because it imports torch
 
-        results = read_results(file)
+        results = read_results(file, metric)
         if over is Over.depth and results.depths is None:
             raise DepthlrError(
                 f"{file} does not know its models' effective depths: fit over what it varies, --over size."
             )
-        return results.fit("depth" if over is Over.depth else "size"), results.notes
+        return results.fit("depth" if over is Over.depth else "size"), results
     if over is not Over.depth:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
+    if metric is not None:
+        raise DepthlrError("--metric is for studies: the rows of a table are optima already; leave it out.")
     depths, rates = read_optima(file)
-    return fit_power_law(depths, rates, spacing=spacing), ()
+    return fit_power_law(depths, rates, spacing=spacing), None
 
 
 def _interval_text(found: Fit, depth: float) -> str:

@@ -27,6 +27,13 @@ Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
 OwnInit = Annotated[
     bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="of a sweep: judge cells by budget, last_epoch, validation, validation@0.5 or error, if it was stored",
+        show_default="the study's own",
+    ),
+]
 RANDOM = "random"  # standard normal inputs or random ids, with separable classes
 LOSS = "cross_entropy"
 SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from depthlr.cli.fit import Over
+from depthlr.cli.options import Metric
 from depthlr.cli.output import check_not_the_study, picture_form, print_note, write_picture
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
+from depthlr.present.text import loss_label
 from depthlr.study.results import read_results
 
 if TYPE_CHECKING:
@@ -35,12 +37,13 @@ def plot(
         Over.depth
     ),
     rule: Annotated[list[str] | None, typer.Option(help="of scaling: also draw this rule's rates (repeat)")] = None,
+    metric: Metric = None,
     dark: Annotated[bool, typer.Option("--dark", help="for a dark page")] = False,
     transparent: Annotated[bool, typer.Option("--transparent", help="without a background")] = False,
 ) -> None:
     """Draw a sweep as a picture."""
     form = picture_form(out, "--out")
-    results = read_results(study)
+    results = read_results(study, metric)
     check_not_the_study(out, study, "picture")
 
     def draw(axes: Axes) -> object:
@@ -49,5 +52,6 @@ def plot(
         return scaling(results, "depth" if over is Over.depth else "size", axes=axes, rules=rule or [])
 
     write_picture(draw, out, form, dark=dark, transparent=transparent)
+    print_note(f"rates are judged by the {loss_label(results)}")
     for note in results.notes:
         print_note(f"note: {note}")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.options import Metric
 from depthlr.cli.output import check_not_the_study, write_file
 from depthlr.present.report import report as report_of
 
@@ -28,9 +29,10 @@ def report(
         typer.Option(help="the file to write, - for stdout", show_default="html beside the study, others to stdout"),
     ] = None,
     format: Annotated[Form, typer.Option(help="html is one page that needs no network")] = Form.html,
+    metric: Metric = None,
 ) -> None:
     """Write a sweep's report: the answer, the plots, what was run."""
-    text = report_of(study, format.value)
+    text = report_of(study, format.value, metric)
     if out is None and format is Form.html:
         out = Path(study).with_suffix(".html")
     if out is None or str(out) == "-":

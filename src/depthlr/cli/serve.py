@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.options import Json
+from depthlr.cli.options import Json, Metric
 from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
 from depthlr.present.server import serving
@@ -19,14 +19,15 @@ from depthlr.study.follow import read_snapshot
 def serve(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, running, finished, or still to begin")],
     port: Annotated[int, typer.Option(help="where it listens", show_default="any that is free")] = 0,
+    metric: Metric = None,
     json: Json = False,
 ) -> None:
     """Show a sweep's report live, to this computer alone, until Ctrl-C."""
     if Path(study).exists():
-        read_snapshot(study)  # a file that is no study is refused before anybody looks at it
+        read_snapshot(study).by(metric)  # a file that is no study is refused before anybody looks at it
     elif not Path(study).absolute().parent.is_dir():
         raise DepthlrError(f"There is no folder for {study}: name a study that depthlr sweep writes.")
-    with serving(study, port) as url:
+    with serving(study, port, metric) as url:
         if json:
             print_json({"url": url})
         else:

@@ -28,7 +28,7 @@ from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
 from depthlr.present.server import serving
 from depthlr.present.terminal import text_landscape
-from depthlr.present.text import tuned_text
+from depthlr.present.text import loss_label, tuned_text
 from depthlr.study.description import NOTHING_TO_TRAIN, Study, read_study, study_from_dict
 from depthlr.study.results import Results
 from depthlr.study.run import SweepInterrupted
@@ -252,12 +252,14 @@ def _print(results: Results, path: Path, json: bool) -> None:
         loss = f"{fmean(best.loss for best in found):.4f}" if found else "-"
         best_rate = tuned_text(results, size) + (" ?" if size in results.doubts else "")
         rows.append((size, (results.depths or {}).get(size, "-"), best_rate, *ends, loss))
-    columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", "mean loss")
+    loss_name = "mean validation loss" if results.metric == "validation" else "mean loss"
+    columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", loss_name)
     print_table(columns, rows, title=f"{results.study.model.title}, {len(results.study.search.seeds)} seeds")
     for over, line in fits.items():
         print(f"over {'effective depth' if over == 'depth' else over}: {line}")
     for note in results.notes:
         print_note(f"note: {note}")
+    print_note(f"rates are judged by the {loss_label(results)}")
     columns_wide = shutil.get_terminal_size().columns
     if results.records and columns_wide >= 40:
         print_note(text_landscape(results, min(100, columns_wide)))

@@ -1,4 +1,4 @@
-"""Layer 1: data sets in memory, verified when they are loaded, and the order of batches."""
+"""Layer 1: data sets in memory or on disk, verified when they are loaded, and the order of batches."""
 
 from depthlr.data.batches import batch_order, steps_per_epoch
 from depthlr.data.digits import digits_batch, load_digits, read_digits

@@ -23,16 +23,17 @@ AUDIO_ATTRIBUTION = (
 )
 
 
-def load_wav(folder: Path, mels: int = 32, frames: int = 64) -> DataSet:
+def load_wav(folder: Path, mels: int = 32, frames: int = 64, split: str | None = None) -> DataSet:
     """Load clips as spectrograms, uint8 (N, 1, mels, frames).
 
     Args:
         folder: one folder per class, or one folder of files named `LABEL_anything.wav`, such as `7_jackson_0.wav`.
         mels: the number of mel bands.
         frames: the number of frames, 10 ms apart; shorter clips are padded with silence, longer ones are cut.
+        split: load this folder beside `train/`, such as `test`.
     """
     filters = mel_filters(mels, SAMPLE_RATE)
-    files = find_labelled_files(folder, (".wav",))
+    files = find_labelled_files(folder, (".wav",), split)
     length = WINDOW + HOP * (frames - 1)
     samples = (_read_samples(files.root / path, length) for path in files.paths)
     clips = np.stack([log_mel(clip, filters, frames) for clip in samples])

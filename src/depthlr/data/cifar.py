@@ -1,4 +1,4 @@
-"""The training images of CIFAR-10 and CIFAR-100, in the binary or the Python version, unpacked or in an archive."""
+"""CIFAR-10 and CIFAR-100, training and test images, in the binary or the Python version, unpacked or in an archive."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ CIFAR_ATTRIBUTION = (
 
 @dataclass(frozen=True)
 class Layout:
-    """A form in which the training images are published: an archive with one folder of files."""
+    """A form in which the images are published: an archive with one folder of files."""
 
     archive: str
     folder: str
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # of the training images
+    test_file: str
     pickled: bool
     md5: Mapping[str, str]  # of the archive, and of the files whose digest is published
 
@@ -55,6 +56,7 @@ CIFAR10_BINARY = Layout(
     archive="cifar-10-binary.tar.gz",
     folder="cifar-10-batches-bin",
     files=tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+    test_file="test_batch.bin",
     pickled=False,
     md5={
         "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
@@ -77,6 +79,7 @@ CIFAR10 = Cifar(
             archive="cifar-10-python.tar.gz",
             folder="cifar-10-batches-py",
             files=tuple(f"data_batch_{i}" for i in range(1, 6)),
+            test_file="test_batch",
             pickled=True,
             md5={
                 "cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a",
@@ -85,6 +88,7 @@ CIFAR10 = Cifar(
                 "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
                 "data_batch_4": "634d18415352ddfa80567beed471001a",
                 "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+                "test_batch": "40351d587109b95175f43aff81a1287e",
             },
         ),
     ),
@@ -99,6 +103,7 @@ CIFAR100 = Cifar(
             archive="cifar-100-binary.tar.gz",
             folder="cifar-100-binary",
             files=("train.bin",),
+            test_file="test.bin",
             pickled=False,
             md5={"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
         ),
@@ -106,26 +111,32 @@ CIFAR100 = Cifar(
             archive="cifar-100-python.tar.gz",
             folder="cifar-100-python",
             files=("train",),
+            test_file="test",
             pickled=True,
             md5={
                 "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
                 "train": "16019d7e3df5f24257cddd939b257f8d",
+                "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
             },
         ),
     ),
 )
 
 
-def load_cifar(cifar: Cifar, folder: Path) -> DataSet:
-    """Load the training images, uint8 (N, 3, 32, 32), in their published order. Every file is verified first.
+def load_cifar(cifar: Cifar, folder: Path, split: str = "train") -> DataSet:
+    """Load the images of a split, uint8 (N, 3, 32, 32), in their published order. Every file is verified first.
 
     Args:
         cifar: which data set, `CIFAR10` or `CIFAR100`.
         folder: the folder that holds an archive, its unpacked folder, or the files themselves.
+        split: `train` or `test`.
     """
+    if split not in {"train", "test"}:
+        raise DepthlrError(f"{cifar.name} has the splits train and test, not {split!r}: choose one of them.")
     layout, place = _find_layout(cifar, folder)
+    names = layout.files if split == "train" else (layout.test_file,)
     labels, pixels, unpublished = [], [], {}
-    for name, content in _read_files(layout, place):
+    for name, content in _read_files(layout, place, names):
         origin = place / name if place.is_dir() else f"{name} in {place}"
         parse = _parse_pickle if layout.pickled else _parse_rows
         file_labels, file_pixels = parse(cifar, origin, content)
@@ -164,18 +175,20 @@ def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     )
 
 
-def _read_files(layout: Layout, place: Path) -> Iterator[tuple[str, bytes]]:
-    """Read the training files in order, with their names, and verify those that have a published digest."""
+def _read_files(layout: Layout, place: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """Read these files in order, with their names, and verify those that have a published digest."""
     if place.is_dir():
-        for name in layout.files:
+        for name in names:
+            if not (place / name).exists():
+                raise DepthlrError(f"{place} lacks {name}: fetch the data set again.")
             content = _read_bytes(place / name)
             if name in layout.md5:
                 check_published(place / name, hashlib.md5(content).hexdigest(), layout.md5[name])
             yield name, content
         return
     check_published(place, file_digest(place, "md5"), layout.md5[layout.archive])
-    found = dict(read_members(place, [f"{layout.folder}/{name}" for name in layout.files]))
-    for name in layout.files:
+    found = dict(read_members(place, [f"{layout.folder}/{name}" for name in names]))
+    for name in names:
         yield name, found.pop(f"{layout.folder}/{name}")
 
 

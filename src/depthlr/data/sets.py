@@ -1,18 +1,25 @@
-"""Data sets in memory: images or spectrograms stored as bytes (`DataSet`), and a user's own tensors (`TensorSet`)."""
+"""Images or spectrograms as bytes (`DataSet`), and a user's own data: tensors (`TensorSet`) or a torch `Dataset`."""
 
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from depthlr.data.examples import Examples
+from depthlr.data.files import spread
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.python_name import called
+from depthlr.random_states import random_states_kept
+
+SAMPLED_EXAMPLES = 64  # of a torch `Dataset`, for its digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,11 +195,85 @@ def gather_batches(name: str, batches: Iterable[Any]) -> TensorSet:
         ) from error
 
 
+@dataclass(frozen=True, eq=False)
+class TorchDataset:
+    """A map-style torch `Dataset` that a user's callable returns. Its examples are read batch by batch.
+
+    Another process calls the callable again, so the data set is never copied. Whatever `__getitem__` draws at random is
+    seeded by the indices of the batch: the same indices always give the same batch, in every process.
+    """
+
+    name: str  # package.module:callable
+    options: Mapping[str, Any]
+    attribution: str = "the user's own"
+    on_host: ClassVar[bool] = True
+
+    @cached_property
+    def dataset(self) -> Any:
+        """What the callable returns."""
+        return called(self.name, self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self.name, "options": self.options, "attribution": self.attribution}
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    @cached_property
+    def _sample(self) -> tuple[Tensor, Tensor]:
+        """A batch of examples at even distances: what is known of the data without reading all of it."""
+        return self.batch(torch.tensor(spread(len(self), SAMPLED_EXAMPLES)))
+
+    @property
+    def classes(self) -> int:
+        """The length of `dataset.classes`, as torchvision has it, or else as many as the sampled targets show."""
+        if hasattr(self.dataset, "classes"):
+            return len(self.dataset.classes)
+        return TensorSet(self.name, *self._sample).classes
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the number of examples and of the sampled examples."""
+        return hashlib.sha256(f"{len(self)} {TensorSet(self.name, *self._sample).digest}".encode()).hexdigest()
+
+    @property
+    def input(self) -> str:
+        return TensorSet(self.name, *self._sample).input
+
+    def to(self, device: torch.device | str) -> Self:
+        """Stay on the host."""
+        return self
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        chosen = indices.tolist()
+        with random_states_kept(zlib.crc32(repr(chosen).encode()), devices=[]):
+            if hasattr(self.dataset, "__getitems__"):
+                items = self.dataset.__getitems__(chosen)
+            else:
+                items = [self.dataset[index] for index in chosen]
+        try:
+            inputs, target = (_single_precision(part) for part in default_collate(items))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DepthlrError(
+                f"{self.name} has examples that make no batch ({kind_and_message(error)}): return pairs of "
+                "an input and a target, tensors or numbers, all of the same shape."
+            ) from error
+        return inputs, target
+
+
+def _single_precision(part: Any) -> Tensor:
+    """Python's numbers become double precision in a batch, which models do not take."""
+    if not isinstance(part, Tensor):
+        raise TypeError(f"a part of type {type(part).__name__}")
+    return part.float() if part.dtype == torch.float64 else part
+
+
 def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
     """Load the data that a user's callable returns.
 
     Args:
-        name: `package.module:callable`. It returns a DataLoader, an iterable of batches, or `Examples`.
+        name: `package.module:callable`. It returns a map-style `Dataset`, which is read batch by batch; a DataLoader or
+            an iterable of batches, which are gathered in memory; or `Examples`.
         options: the keyword arguments of the callable.
     """
     try:
@@ -208,6 +289,15 @@ def _call_and_gather(name: str, options: Mapping[str, Any]) -> Examples:
     if hasattr(made, "batch") and hasattr(made, "digest"):
         examples: Examples = made
         return examples
+    if isinstance(made, Dataset) and not isinstance(made, IterableDataset):
+        found = TorchDataset(name, dict(options))
+        vars(found)["dataset"] = made  # it need not be made again here
+        if not len(found):
+            raise DepthlrError(f"{name} returned a data set without examples: check what it holds.")
+        found.input  # noqa: B018 (reads the sampled examples, and says what is wrong with them)
+        return found
     if isinstance(made, Tensor) or not isinstance(made, Iterable):
-        raise DepthlrError(f"{name} returned {type(made).__name__}: return a DataLoader or an iterable of batches.")
+        raise DepthlrError(
+            f"{name} returned {type(made).__name__}: return a Dataset, a DataLoader or an iterable of batches."
+        )
     return gather_batches(name, made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from depthlr.data.cifar import CIFAR10, CIFAR100, Layout, load_cifar
 from depthlr.data.digits import load_digits
 from depthlr.data.examples import Examples
 from depthlr.data.files import cache_folder
-from depthlr.data.images import load_images
-from depthlr.data.sets import load_from_callable
+from depthlr.data.images import ImageFiles, load_images
+from depthlr.data.sets import DataSet, load_from_callable
 from depthlr.data.text import load_text
+from depthlr.data.tokens import load_tokens
 from depthlr.errors import DepthlrError
 from depthlr.python_name import is_python_name
 from depthlr.spec_text import split_spec, unquote
@@ -25,8 +26,10 @@ from depthlr.spec_text import split_spec, unquote
 class Source:
     """How to read a data set from a folder, its options, and where it can be downloaded."""
 
-    read: Callable[..., Examples]  # takes the folder, then the options by name
-    options: Mapping[str, int | None] = field(default_factory=dict)  # names and defaults; None stands for a path
+    read: Callable[..., Examples]  # takes the folder, then the options by name, and `split` if it has splits
+    # By name, a value that tells the type of the option; None stands for a path.
+    options: Mapping[str, int | str | None] = field(default_factory=dict)
+    has_splits: bool = False  # such as a test set
     needs_folder: bool = False  # otherwise the default is depthlr's own data folder
     published: Layout | None = None  # the archive that --download fetches
     on_npm: bool = False
@@ -34,39 +37,70 @@ class Source:
 
 SOURCES: dict[str, Source] = {
     "digits": Source(lambda folder: load_digits()),
-    "cifar10": Source(partial(load_cifar, CIFAR10), published=CIFAR10.layouts[0], on_npm=True),
-    "cifar100": Source(partial(load_cifar, CIFAR100), published=CIFAR100.layouts[0]),
-    "images": Source(load_images, {"size": 64, "cache": None}, needs_folder=True),
-    "wav": Source(load_wav, {"mels": 32, "frames": 64}, needs_folder=True),
+    "cifar10": Source(partial(load_cifar, CIFAR10), has_splits=True, published=CIFAR10.layouts[0], on_npm=True),
+    "cifar100": Source(partial(load_cifar, CIFAR100), has_splits=True, published=CIFAR100.layouts[0]),
+    "images": Source(load_images, {"size": 64, "cache": None, "in_memory": True}, has_splits=True, needs_folder=True),
+    "wav": Source(load_wav, {"mels": 32, "frames": 64}, has_splits=True, needs_folder=True),
+    "tokens": Source(
+        load_tokens, {"context": 256, "dtype": "uint16", "vocabulary": 50304}, has_splits=True, needs_folder=True
+    ),
     "text": Source(load_text, {"context": 128}, needs_folder=True),
 }
 
 
-def load(name: str, folder: Path | str | None = None, **options: int | str | Path) -> Examples:
+def load(
+    name: str, folder: Path | str | None = None, *, split: str | None = None, **options: int | str | Path
+) -> Examples:
     """Load and verify a data set.
 
     Args:
         name: one of `SOURCES`, or `package.module:callable`. Options may follow: `images?size=32`.
         folder: where the data lies; by default depthlr's own data folder.
+        split: the part to load, such as "test"; by default the part to train on. A callable gets it as an argument.
         **options: options by name. They replace those in `name`.
     """
+    return _load(name, folder, None, options) if split is None else load_parts(name, split, folder, **options)[1]
+
+
+def load_parts(
+    name: str, split: str, folder: Path | str | None = None, **options: int | str | Path
+) -> tuple[Examples, Examples]:
+    """Load and verify the part of a data set to train on, and another part, normalized like the first one.
+
+    Args:
+        name: as `load` takes it.
+        split: the other part, such as "test".
+        folder: where the data lies; by default depthlr's own data folder.
+        **options: options by name. They replace those in `name`.
+    """
+    other = _load(name, folder, split, options)
+    train = _load(name, folder, None, options)
+    if isinstance(train, DataSet | ImageFiles) and isinstance(other, DataSet | ImageFiles):
+        other = replace(other, mean=train.mean, std=train.std)
+    return train, other
+
+
+def _load(name: str, folder: Path | str | None, split: str | None, options: Mapping[str, int | str | Path]) -> Examples:
     name, written = parse_name(name)
     given = {**written, **options}
+    part = {} if split is None else {"split": split}
     if is_python_name(name):
         if folder is not None:
             given["folder"] = str(folder)
-        return load_from_callable(name, given)
+        return load_from_callable(name, given | part)
     source = source_of(name)
     for key in given:
         if key not in source.options:
             known = f"takes {', '.join(source.options)}" if source.options else "takes no options"
             raise DepthlrError(f"{name} has no option {key!r}: it {known}.")
+    if part and not source.has_splits:
+        raise DepthlrError(f"{name} has no split {split!r}: hold out a share of it, such as 0.1.")
     if folder is None and source.needs_folder:
         raise DepthlrError(f"{name} reads your own folder: name it, as in depthlr data {name} --folder FOLDER.")
     place = data_folder() if folder is None else Path(folder).expanduser()
     parsed = {key: _parse_option(name, key, value, source.options[key]) for key, value in given.items()}
     try:
-        return source.read(place, **parsed)
+        return source.read(place, **parsed, **part)
     except OSError as error:
         raise DepthlrError(f"{name} cannot be read from {place} ({error}): check the folder.") from error
 
@@ -102,9 +136,13 @@ def parse_name(text: str) -> tuple[str, dict[str, str]]:
     return name, {key: unquote(value) for key, value in options.items()}
 
 
-def _parse_option(name: str, key: str, value: int | str | Path, default: int | None) -> int | str:
-    if default is None:
+def _parse_option(name: str, key: str, value: int | str | Path, default: int | str | None) -> int | str:
+    if default is None or isinstance(default, str):
         return str(value)
+    if isinstance(default, bool):
+        if str(value).lower() not in {"true", "false"}:
+            raise DepthlrError(f"{name} takes {key} as true or false, not {value!r}.")
+        return str(value).lower() == "true"
     if not re.fullmatch(r"[1-9]\d{0,8}", str(value), re.ASCII):
         raise DepthlrError(f"{name} takes {key} as a whole number of at least 1, such as {default}, not {value!r}.")
     return int(str(value))

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from depthlr import check
 from depthlr.energy.step import OWN_FACTORY, is_factory
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.random_states import random_states_kept
 from depthlr.trace.depth import Depth, Units, effective_depth
-from depthlr.trace.run import Arguments, arguments_of, check_runnable, random_states_kept
+from depthlr.trace.run import Arguments, arguments_of, check_runnable
 
 LossFn = Callable[[Any, Any], Tensor]
 Build = Callable[[], nn.Module]

@@ -26,20 +26,22 @@ from depthlr.study.follow import read_snapshot
 from depthlr.study.results import Over
 
 
-def report(study: Path | str, format: str = "html") -> str:
+def report(study: Path | str, format: str = "html", metric: str | None = None) -> str:
     """The report of a study as one text.
 
     Args:
         study: The study's file; the sweep need not be finished.
         format: `html`, `markdown` or `json`.
+        metric: A stored metric, as `Results.by` takes it; the study's own if None.
     """
-    return FORMATS[format](findings(read_snapshot(study)))
+    return FORMATS[format](findings(read_snapshot(study).by(metric)))
 
 
 def as_json(found: Findings) -> str:
     """Slopes, rates, optima and notes for programs. `depthlr export` writes the cells."""
     value = {
         "study": study_facts(found),
+        "metric": found.results.metric,
         "slopes": {over: None if fit is None else _fit_json(fit) for over, fit in found.slopes.items()},
         "verdict": found.verdict,
         "rates": [vars(row) for row in found.rows],

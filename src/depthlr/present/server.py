@@ -54,8 +54,8 @@ class Moment:
 class Live:
     """A study as it is now, for several threads; read again when asked, but no more often than SHARE allows."""
 
-    def __init__(self, study: Path | str) -> None:
-        self._follower = Follower(study)
+    def __init__(self, study: Path | str, metric: str | None = None) -> None:
+        self._follower, self._metric = Follower(study), metric
         self._lock = threading.Lock()
         self._now = Moment(None, 0, update(None, 0))
         self._rest_until = 0.0
@@ -69,15 +69,15 @@ class Live:
             if fresh or start >= self._rest_until:
                 snapshot = self._follower.read()
                 if snapshot is not None and snapshot.version != self._now.version:
-                    self._now = _moment(snapshot)
+                    self._now = _moment(snapshot, self._metric)
                 end = time.monotonic()
                 self._rest_until = end + (end - start) * (1 / SHARE - 1)
             return self._now
 
 
-def _moment(snapshot: Snapshot) -> Moment:
+def _moment(snapshot: Snapshot, metric: str | None) -> Moment:
     try:
-        found = findings(snapshot)
+        found = findings(snapshot.by(metric))
         return Moment(found, snapshot.version, update(found, snapshot.version))
     except Exception as error:  # whatever it is, the sweep goes on, and the browser is told
         says = str(error) if isinstance(error, DepthlrError) else f"({kind_and_message(error)})."
@@ -89,8 +89,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, study: Path | str, port: int = 0) -> None:
-        self.live = Live(study)
+    def __init__(self, study: Path | str, port: int = 0, metric: str | None = None) -> None:
+        self.live = Live(study, metric)
         self.token = secrets.token_urlsafe(24)
         try:
             super().__init__((ADDRESS, port), Handler)
@@ -190,9 +190,18 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(study: Path | str, port: int = 0) -> Iterator[str]:
-    """The address of a study's live page, which lives as long as the block; the file need not be there yet."""
-    server = Server(study, port)
+def serving(study: Path | str, port: int = 0, metric: str | None = None) -> Iterator[str]:
+    """Serve a study's live page for as long as the block runs.
+
+    Args:
+        study: The study's file, which need not exist yet.
+        port: Where to listen; any free port if 0.
+        metric: A stored metric, as `Results.by` takes it; the study's own if None.
+
+    Yields:
+        The address of the page.
+    """
+    server = Server(study, port, metric)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:

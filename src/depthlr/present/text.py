@@ -16,13 +16,17 @@ AT_EDGE = "at edge"
 
 def loss_label(results: Results) -> str:
     """The name of the loss that a study compares, as an axis label."""
+    metric, training = results.metric, results.study.training
     if not results.described:
-        return "loss"
-    training = results.study.training
+        return "loss" if results.chosen_metric is None else f"loss ({metric})"
+    if metric == "error":
+        return "validation error"
     unit = " (nats)" if training.loss == "cross_entropy" else ""
-    if training.metric == "validation":
+    if metric == "validation":
         return f"validation loss{unit}"
-    if training.metric == "last_epoch":
+    if metric.startswith("validation@"):
+        return f"validation loss after {float(metric.partition('@')[2]):g} of the steps{unit}"
+    if metric == "last_epoch":
         return f"training loss, mean of the last epoch{unit}"
     count, unit_of_time = (training.steps, "step") if training.steps else (training.epochs, "epoch")
     budget = f"{count} {unit_of_time}s" if count != 1 else f"one {unit_of_time}"
@@ -79,6 +83,7 @@ def run_facts(found: Findings) -> list[tuple[str, str]]:
         ("Model", f"{study.model.title}, {study.model.vary or 'size'} {_join(study.model.sizes)}"),
         ("Seeds", _join(study.search.seeds)),
         ("Cells", f"{len(results.records)} trained, {diverged} of them diverged"),
+        ("Judged by", loss_label(results)),
     ]
     if results.records:
         finished = [record.finished for record in results.records]
@@ -110,7 +115,8 @@ def commands(found: Findings) -> str:
     """Shell commands that run the study and write this report; only the report if another program trained the cells."""
     study = found.results.study
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", study.name).strip("-.") or "study"
-    page = f"depthlr report {name}.sqlite --out {name}.html\n"
+    metric = found.results.chosen_metric
+    page = f"depthlr report {name}.sqlite --out {name}.html{'' if metric is None else f' --metric {metric}'}\n"
     if not found.results.described:
         return page
     # The quoted end mark keeps the shell from reading the text; a line of TOML never equals it.

@@ -28,6 +28,8 @@ NOTHING_TO_TRAIN = (
     "its cells elsewhere with depthlr ask and tell."
 )
 MOST_SIZE = 1_000_000  # layers or blocks
+UNCOUNTED = ("name:", "data.folder:", "data.loaders:")  # lines of `difference` that change no result and no digest
+MOST_LOADERS = 256  # processes
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
 
@@ -95,12 +97,15 @@ class Data:
         limit: train on its first so many examples; all, unless told.
         validation: what runs are evaluated on: a share of the data set (0.1), a number of its examples (5000), one of
             its splits ("test"), or the user's own as package.module:callable.
+        loaders: processes that read batches ahead on a GPU machine, of data larger than memory; none, unless told. It
+            changes no result, so it is no part of a study's digest.
     """
 
     name: str = "digits"
     folder: str | None = None
     limit: int | None = None
     validation: float | int | str | None = None
+    loaders: int | None = None
 
     def __post_init__(self) -> None:
         source_of(parse_name(check.text("data.name", self.name))[0])
@@ -108,6 +113,8 @@ class Data:
             check.text("data.folder", self.folder)
         if self.limit is not None:
             check.count("data.limit", self.limit)
+        if self.loaders is not None:
+            check.count("data.loaders", self.loaders, most=MOST_LOADERS)
         if isinstance(self.validation, str):
             check.text("data.validation", self.validation)
         elif isinstance(self.validation, int):
@@ -155,7 +162,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Study:
-    """The whole description. Equal `digest` means equal results on equal data; name and folder do not count."""
+    """The description. Equal `digest` means equal results on equal data; name, folder and loaders do not count."""
 
     name: str
     model: Models
@@ -193,6 +200,7 @@ class Study:
         counted = self.to_dict()
         del counted["name"]
         counted["data"].pop("folder", None)
+        counted["data"].pop("loaders", None)
         return hashlib.sha256(json.dumps(counted, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

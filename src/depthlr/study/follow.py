@@ -7,7 +7,7 @@ file is touched through SQLite alone: closing it otherwise would drop the locks 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ class Snapshot:
     results: Results
     data_digest: str | None
     version: int
+
+    def by(self, metric: str | None) -> Snapshot:
+        """The same moment, judged by another stored metric, as `Results.by` takes it; None changes nothing."""
+        return self if metric is None else replace(self, results=self.results.by(metric))
 
 
 class Follower:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from depthlr.errors import DepthlrError
 from depthlr.training.cell import Cell, Evaluation, Outcome
 
 COLUMNS = (
@@ -91,8 +90,8 @@ def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "bud
     return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations, failure)
 
 
-def stored_metric(record: Record, metric: str, epochs: int | None) -> float:
-    """A finished cell's loss by a metric that was stored with it.
+def stored_metric(record: Record, metric: str, epochs: int | None) -> float | None:
+    """A finished cell's loss by a metric that was stored with it, or None if it was not stored.
 
     Args:
         record: the cell.
@@ -113,10 +112,7 @@ def stored_metric(record: Record, metric: str, epochs: int | None) -> float:
         steps = max(1, round(float(share or 1) * max(evaluations)))
         if steps in evaluations:
             return evaluations[steps].loss
-    raise DepthlrError(
-        f"the metric {metric} was not stored with these cells: choose budget, or what training.metric, "
-        "training.evaluate_at and data.validation of the study stored."
-    )
+    return None
 
 
 def _is_share(text: str) -> bool:

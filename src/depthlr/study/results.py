@@ -52,16 +52,36 @@ class Results:
             metric: `budget`, `last_epoch`, `validation`, `validation@0.5` after half of the steps, or `error`, which is
                 1 - accuracy at the end. The cells that were run are those that the study's own metric asked for.
         """
-        found = replace(self, chosen_metric=None if metric == self.study.training.metric else metric)
-        for record in found.records:
-            found.loss_of(record)  # says now what is not stored
-        return found
+        if metric not in self.metrics and not self._stores(metric):
+            raise DepthlrError(
+                f"The metric {metric!r} was not stored with the cells of {self.study.name}: choose from "
+                f"{', '.join(self.metrics)}."
+            )
+        return replace(self, chosen_metric=None if metric == self.study.training.metric else metric)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that were stored with every cell, as `by` takes them; the study's own comes first."""
+        training = self.study.training
+        names = ["budget", *(["last_epoch"] if training.epochs is not None else [])]
+        if self.study.data.validation is not None or not self.described:
+            names += ["validation", *(f"validation@{share:g}" for share in training.evaluate_at or ()), "error"]
+        trained = any(not record.diverged for record in self.records)
+        stored = [name for name in names if not trained or self._stores(name)]
+        return tuple(dict.fromkeys([training.metric, *stored]))
+
+    def _stores(self, metric: str) -> bool:
+        """Whether every cell that did not diverge has a value of this metric, and at least one such cell exists."""
+        epochs = self.study.training.epochs
+        values = [stored_metric(record, metric, epochs) for record in self.records if not record.diverged]
+        return bool(values) and None not in values
 
     def loss_of(self, record: Record) -> float:
-        """What a cell is judged by; infinite if it diverged."""
+        """What a cell is judged by; infinite if it diverged, or if the chosen metric is not finite."""
         if self.chosen_metric is None or record.diverged:
             return record.loss
-        return stored_metric(record, self.chosen_metric, self.study.training.epochs)
+        loss = stored_metric(record, self.chosen_metric, self.study.training.epochs)
+        return loss if loss is not None and math.isfinite(loss) else math.inf
 
     @cached_property
     def missing(self) -> tuple[Cell, ...]:
@@ -97,6 +117,9 @@ class Results:
         undecided = min((cell.size for cell in self.missing), default=math.inf)
         chance = guessing(self.study) if self.described else None
         judged_by = "validation loss" if self.described and self.metric.startswith("validation") else "loss"
+        if self.metric == "error":
+            judged_by = "validation error"
+            chance = None if chance is None else 1 - math.exp(-chance)  # one of `exp(chance)` classes is right
         return {size: why for size, why in doubts(self.curves, chance, judged_by).items() if size < undecided}
 
     @property
@@ -105,7 +128,8 @@ class Results:
         left_out = {(curve.size, curve.seed): _fault(curve) for curve in self.curves}
         notes = [f"size {size}, seed {seed}: {fault}" for (size, seed), fault in left_out.items() if fault]
         notes += [f"size {size} {why}; its best rate says little: train longer" for size, why in self.doubts.items()]
-        return (*self.damage, *notes, *([] if self.complete else ["the sweep is not finished: run it again to go on"]))
+        unfinished = [] if self.complete else ["the sweep is not finished: run it again to go on"]
+        return (*self.damage, *self.failures, *notes, *unfinished)
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -116,6 +140,17 @@ class Results:
         more = f" and {len(self.damaged) - NAMED} more" if len(self.damaged) > NAMED else ""
         count = f"{len(self.damaged)} damaged record{'' if len(self.damaged) == 1 else 's'}"
         return (f"{count} left out ({named}{more}): run the sweep again to replace what is lost",)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """One sentence on the cells that could not be trained, with the reason of the first, if there are any."""
+        failed = [record for record in self.records if record.failure]
+        if not failed:
+            return ()
+        first = failed[0].cell
+        count = "1 cell failed and counts" if len(failed) == 1 else f"{len(failed)} cells failed and count"
+        named = f"size {first.size}, seed {first.seed}, rate {first.rate:g}: {failed[0].failure}"
+        return (f"{count} as diverged ({named}): depthlr sweep --retry-failed trains them again",)
 
     def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
         """The line through the optima inside the range, over the sizes or over effective depths.
@@ -165,7 +200,7 @@ class Results:
         found = [(c, f"{c.optimum.rate:.3g}" if c.optimum else "-", c.optimum) for c in self.curves]
         rows = [(c.size, c.seed, len(c.rates), rate, f"{best.loss:.4g}" if best else "-") for c, rate, best in found]
         columns = (self.study.model.size_name, "seed", "cells", "best rate", "loss")
-        return html_table(f"{self.study.name}: {len(self.records)} cells", columns, rows, self.notes)
+        return html_table(f"{self.study.name}: {len(self.records)} cells by {self.metric}", columns, rows, self.notes)
 
     def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
         rates = tuple(record.cell.rate for record in records)
@@ -190,9 +225,15 @@ def results_of(content: Content) -> Results:
     return Results(content.study, records, content.depths, content.environments, content.damaged, described)
 
 
-def read_results(path: Path | str) -> Results:
-    """Results of a study's file, finished or not."""
-    return results_of(read_store(path))
+def read_results(path: Path | str, metric: str | None = None) -> Results:
+    """Results of a study's file, finished or not.
+
+    Args:
+        path: the study's file.
+        metric: a stored metric, as `Results.by` takes it; the study's own if None.
+    """
+    results = results_of(read_store(path))
+    return results if metric is None else results.by(metric)
 
 
 def _fault(curve: Curve) -> str | None:

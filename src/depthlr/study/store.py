@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.errors import DepthlrError
-from depthlr.study.description import Study, difference
+from depthlr.study.description import UNCOUNTED, Study, difference
 from depthlr.study.facts import Environment, Facts, read_facts
 from depthlr.study.lock import Lock
 from depthlr.study.record import COLUMNS, Record, read_record
@@ -263,9 +263,7 @@ def _check_same(
         return
     stored = _facts(path, connection)
     if stored.study.digest != study.digest:
-        changes = "; ".join(
-            line for line in difference(stored.study, study) if not line.startswith(("name:", "data.folder:"))
-        )
+        changes = "; ".join(line for line in difference(stored.study, study) if not line.startswith(UNCOUNTED))
         raise DepthlrError(
             f"{path} holds another study ({changes}): undo the change to resume it, or choose another file."
         )

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from depthlr.data.batches import steps_per_epoch
 from depthlr.data.examples import Examples, split
-from depthlr.data.sources import load, parse_name
+from depthlr.data.sources import load, load_parts, parse_name
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
+from depthlr.random_states import random_states_kept
 from depthlr.study.description import Study
 from depthlr.trace.depth import effective_depth
-from depthlr.trace.run import random_states_kept
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import LOSS, Training
 
@@ -32,7 +32,7 @@ def load_data(study: Study) -> tuple[Examples, Examples | None]:
     if isinstance(held_out, str) and is_python_name(parse_name(held_out)[0]):
         return load(data.name, data.folder), load(held_out, data.folder)
     if isinstance(held_out, str):
-        return load(data.name, data.folder), load(data.name, data.folder, split=held_out)
+        return load_parts(data.name, held_out, data.folder)
     return split(load(data.name, data.folder), held_out)
 
 
@@ -73,7 +73,8 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
     training = budget(study, examples)
-    return Task(built, initialise, examples, training, loss_fn, limit=study.data.limit, held_out=held_out)
+    data = study.data
+    return Task(built, initialise, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
 
 
 def budget(study: Study, examples: Examples) -> Training:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from depthlr.data.examples import is_on_host
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, failed, has_diverged
 from depthlr.training.device import explain_full_memory, products_in
@@ -79,8 +80,9 @@ class GraphRunner(Executor):
         with products_in(task.training.precision):
             self._lanes = [self._open_lane()]
             # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own. Steps
-            # that are not captured keep the host busy, so a second lane gains nothing.
-            self._add_lanes(most if self.way == "captured" and not self._lanes[0].draws else 1)
+            # that are not captured keep the host busy, so a second lane gains nothing. Every lane has its own loaders.
+            alone = self.way != "captured" or self._lanes[0].draws or task.loaders > 0
+            self._add_lanes(1 if alone else most)
 
     @property
     def capacity(self) -> int:  # type: ignore[override]
@@ -150,6 +152,8 @@ class GraphRunner(Executor):
                 self._load(stepper, Cell(0, 0, 0.0))  # anew, for a run may have one step only
                 draws = stepper.draws_at_random()  # the last one tells: to compile may be to draw
             if stepper.held_out is not None:
+                stepper.held_out.restart()
+                stepper.held_out.advance()
                 stepper.evaluate_batch()
         torch.cuda.synchronize(self._device)
         step, evaluate = stepper.__call__, stepper.evaluate_batch
@@ -192,6 +196,7 @@ class GraphRunner(Executor):
             for _ in range(steps):
                 for lane in self._lanes:
                     with torch.cuda.stream(lane.stream):
+                        lane.stepper.advance()
                         lane.step()
             torch.cuda.synchronize(self._device)
             seconds = time.perf_counter() - start
@@ -200,7 +205,8 @@ class GraphRunner(Executor):
     # -- runs ----------------------------------------------------------------------------------------------------
     def _load(self, stepper: Stepper, cell: Cell) -> None:
         if cell.seed not in self._starts:
-            self._starts[cell.seed] = start_of(self._task, self._host, cell.seed, self._device)
+            on_host = is_on_host(self._examples)
+            self._starts[cell.seed] = start_of(self._task, self._host, cell.seed, self._device, on_host=on_host)
         stepper.load(self._starts[cell.seed], cell.rate)
 
     def _failure(self, lane: _Lane, act: Callable[[_Lane], None]) -> Outcome | None:
@@ -240,6 +246,7 @@ class GraphRunner(Executor):
         stop = min([lane.done + self._look, self._steps, *(s for s in self._evaluation_steps if s > lane.done)])
         with torch.cuda.stream(lane.stream):
             for _ in range(stop - lane.done):
+                lane.stepper.advance()
                 lane.step()
             lane.done = lane.ran = stop
             if stop in self._evaluation_steps:
@@ -260,6 +267,7 @@ class GraphRunner(Executor):
         assert held_out is not None
         held_out.restart()
         for _ in range(held_out.batches):
+            held_out.advance()
             lane.evaluate()
         lane.sums[index] = held_out.sums.clone()
 

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from depthlr.optimizers import make_optimizers
-from depthlr.trace.run import attributes_kept, random_states_kept
+from depthlr.random_states import random_states_kept
+from depthlr.trace.run import attributes_kept
 from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import chosen_device, explain_full_memory, products_in
 from depthlr.training.executor import InProcess
+from depthlr.training.feed import open_feed
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
@@ -36,6 +38,7 @@ class SerialRunner(InProcess):
         self._task, self._training = task, task.training
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
+        self._feed = open_feed(self._examples, task.training.batch, self._device, task.loaders)
         self._model = task.build().to(self._device).train()
         training = task.training
         self._factors = factors_of(
@@ -59,9 +62,12 @@ class SerialRunner(InProcess):
         task, training = self._task, self._training
         task.initialise(self._model, cell.seed)
         optimizers = make_optimizers(training, self._model, cell.rate)
-        take_step = Step(task, self._model, self._examples, optimizers, self._device)
+        take_step = Step(task, self._model, self._feed or self._examples, optimizers, self._device)
         average = None if training.ema is None else WeightAverage(self._model, training.ema)
-        order = task.order(cell.seed).to(self._device)
+        order = task.order(cell.seed)
+        if self._feed is not None:
+            self._feed.restart(order)
+        order = order.to(self._device)
         chances = task.chances(cell.seed).to(self._device)
         look = max(1, training.run_steps // LOOKS)
         losses: list[Tensor] = []
@@ -71,7 +77,11 @@ class SerialRunner(InProcess):
                 for optimizer in optimizers:
                     for group in optimizer.param_groups:
                         group["lr"] = cell.rate * factor
-                losses.append(take_step(order[step], chances[step]))
+                indices = order[step]
+                if self._feed is not None:
+                    self._feed.advance()
+                    indices = self._feed.indices
+                losses.append(take_step(indices, chances[step]))
                 if average is not None:
                     average.update(self._model)
                 if (step + 1) % look == 0 and has_diverged(_curve(losses)):
@@ -88,6 +98,7 @@ class SerialRunner(InProcess):
         self._held_out.restart()
         with random_states_kept():
             for _ in range(self._held_out.batches):
+                self._held_out.advance()
                 self._held_out.add_batch(model)
         return self._held_out.evaluation(steps)
 

@@ -20,6 +20,7 @@ from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.training.augment import augmented
 from depthlr.training.cell import Evaluation
 from depthlr.training.device import autocast
+from depthlr.training.feed import Feed, open_feed
 from depthlr.training.task import LossFn, Task, mean_cross_entropy, predictions
 
 IGNORED = -100  # the label that cross-entropy leaves out
@@ -32,7 +33,7 @@ class Step:
         self,
         task: Task,
         model: nn.Module,
-        examples: Examples,
+        examples: Examples | Feed,
         optimizers: Sequence[Optimizer],
         device: torch.device,
         *,
@@ -78,10 +79,13 @@ class HeldOut:
     def __init__(self, task: Task, examples: Examples, device: torch.device, *, channels_last: bool = False) -> None:
         self._examples, self._device, self._channels_last = examples, device, channels_last
         self._loss_fn, self._precision = task.loss_fn, task.training.precision
-        order = one_pass(examples).to(device)
+        order = one_pass(examples)
         self.batches = math.ceil(len(order) / task.training.batch)
         batch = len(order) // self.batches  # alike, for a captured evaluation has one shape; a few may be left over
         self._order = order[: self.batches * batch].view(self.batches, batch)
+        self._feed = open_feed(examples, batch, device, task.loaders)
+        if self._feed is None:
+            self._order = self._order.to(device)
         self._place = torch.zeros(1, dtype=torch.int64, device=device)
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, right predictions, predictions
 
@@ -89,11 +93,21 @@ class HeldOut:
         """Begin a pass."""
         self._place.zero_()
         self.sums.zero_()
+        if self._feed is not None:
+            self._feed.restart(self._order)
+
+    def advance(self) -> None:
+        """Before each batch: read it, if the data stay on the host. No part of a captured evaluation."""
+        if self._feed is not None:
+            self._feed.advance()
 
     @torch.no_grad()
     def add_batch(self, model: nn.Module) -> None:
         """Evaluate the next batch; the model is in eval mode while it is."""
-        inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
+        if self._feed is not None:
+            inputs, target = self._feed.batch(self._feed.indices)
+        else:
+            inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
         if self._channels_last and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         with evaluating(model), autocast(self._precision, self._device):

@@ -1,7 +1,7 @@
 """A run as tensor work on fixed buffers: no host in the loop, so a CUDA graph can replay its step.
 
 The step number, the order of the examples, their augmentation, the rate, its schedule and the losses all live on the
-device.
+device. Of data that stay on the host, the batch does (`feed.py`): `advance` fetches it before each step.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
 from depthlr.optimizers import make_optimizers, reset_state
+from depthlr.training.feed import open_feed
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
@@ -27,7 +28,7 @@ class Start:
     """A seed's beginning on a device: weights and buffers, the order of examples, and what augments them."""
 
     state: Mapping[str, Tensor]
-    order: Tensor  # int64 (steps, batch)
+    order: Tensor  # int64 (steps, batch); on the host if the examples are
     chances: Tensor  # float32 (steps, batch, ...)
 
 
@@ -56,6 +57,7 @@ class Stepper:
         steps = training.run_steps
         factors = factors_of(training.schedule, steps, training.warmup or 0.0, training.cooldown or 0.0)
         self._factors = torch.tensor(factors, dtype=torch.float64).to(self.device, torch.float32)
+        self._feed = open_feed(examples, training.batch, self.device, task.loaders)
         self._order = torch.zeros(steps, training.batch, dtype=torch.int64, device=self.device)
         self._chances = torch.zeros_like(task.chances(0), device=self.device)
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -63,7 +65,7 @@ class Stepper:
         self.rate = torch.zeros((), device=self.device)
         self.losses = torch.zeros(steps, device=self.device)
         self.optimizers = make_optimizers(training, self.model, self.rate, captured=True)
-        self._step = Step(task, self.model, examples, self.optimizers, self.device, channels_last=images)
+        self._step = Step(task, self.model, self._feed or examples, self.optimizers, self.device, channels_last=images)
         self.held_out = None if held_out is None else HeldOut(task, held_out, self.device, channels_last=images)
 
     def load(self, start: Start, rate: float) -> None:
@@ -74,16 +76,24 @@ class Stepper:
         if self._average is not None:
             self._average.restart(self.model)
         reset_state(self.optimizers)
-        self._order.copy_(start.order)
+        if self._feed is None:
+            self._order.copy_(start.order)
+        else:
+            self._feed.restart(start.order)
         self._chances.copy_(start.chances)
         self._base.fill_(rate)
         self._place.zero_()
         self.losses.zero_()
 
+    def advance(self) -> None:
+        """Before each step: fetch its batch, if the data stay on the host. No part of a captured step."""
+        if self._feed is not None:
+            self._feed.advance()
+
     def __call__(self) -> None:
         """One step."""
         self.rate.copy_((self._base * self._factors.index_select(0, self._place)).squeeze(0))
-        indices = self._order.index_select(0, self._place).squeeze(0)
+        indices = self._feed.indices if self._feed else self._order.index_select(0, self._place).squeeze(0)
         loss = self._step(indices, self._chances.index_select(0, self._place).squeeze(0))
         if self._average is not None:
             self._average.update(self.model)
@@ -100,6 +110,7 @@ class Stepper:
 
     def draws_at_random(self) -> bool:
         """Take one step: does it draw random numbers (dropout, stochastic depth)?"""
+        self.advance()
         before = self._random_state()
         self()
         return not torch.equal(before, self._random_state())
@@ -117,12 +128,21 @@ def another(task: Task, model: nn.Module) -> nn.Module:
         return task.build()
 
 
-def start_of(task: Task, model: nn.Module, seed: int, device: torch.device) -> Start:
-    """A seed's beginning, drawn on the CPU into `model`, so that every device starts from the same numbers."""
+def start_of(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:
+    """A seed's beginning, drawn on the CPU into `model`, so that every device starts from the same numbers.
+
+    Args:
+        task: what is trained.
+        model: the model to draw into.
+        seed: of the cell.
+        device: where it is trained.
+        on_host: the examples stay on the host, and so does their order.
+    """
     task.initialise(model, seed)
     named = (*model.named_parameters(), *model.named_buffers())
     state = {name: tensor.detach().to(device, copy=True) for name, tensor in named}
-    return Start(state, task.order(seed).to(device), task.chances(seed).to(device))
+    order = task.order(seed)
+    return Start(state, order if on_host else order.to(device), task.chances(seed).to(device))
 
 
 def compile_repeated(model: nn.Module) -> None:

@@ -50,6 +50,7 @@ class Task:
         loss_fn: of the model's output and the targets; held-out data are judged by it as it is.
         limit: use the first so many examples.
         held_out: what a run is evaluated on, if anything.
+        loaders: processes that read batches ahead, of data that stays on the host while a GPU trains.
     """
 
     build: Callable[[], nn.Module]
@@ -59,6 +60,7 @@ class Task:
     loss_fn: LossFn = mean_cross_entropy
     limit: int | None = None
     held_out: Examples | None = None
+    loaders: int = 0
 
     def order(self, seed: int) -> Tensor:
         """Which examples each step sees, int64 (steps, batch): the same for every rate of a seed."""

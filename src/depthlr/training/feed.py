@@ -1,0 +1,105 @@
+"""Batches of data that stay on the host, copied into fixed buffers on the device before each step.
+
+The buffers take the place of the examples in a step. So a CUDA graph captures the step as it does with data on the
+device, and a replay reads the batch that was copied last. Copies from pinned memory are asynchronous, so the host reads
+the next batch while the GPU computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from depthlr.data.examples import Examples, is_on_host
+from depthlr.errors import DepthlrError, kind_and_message
+
+Batch = tuple[Tensor, Tensor]
+_NAME = f"{DepthlrError.__module__}.{DepthlrError.__name__}"
+
+
+class Feed:
+    """One batch on a device, filled anew by `advance`.
+
+    Args:
+        examples: data that stays on the host.
+        batch: the number of examples in a batch.
+        device: where the batch is used.
+        loaders: processes that read batches ahead; 0 reads them in this process.
+    """
+
+    def __init__(self, examples: Examples, batch: int, device: torch.device, loaders: int = 0) -> None:
+        self._examples, self._device, self._loaders = examples, device, loaders
+        one = _read(examples, torch.zeros(1, dtype=torch.int64))
+        self._inputs, self._target = (torch.empty(batch, *p.shape[1:], dtype=p.dtype, device=device) for p in one)
+        self.indices = torch.arange(batch, device=device)  # of the examples in the buffers
+        self._batches: Iterator[Batch] = iter(())
+
+    def restart(self, order: Tensor) -> None:
+        """Begin a run or a pass.
+
+        Args:
+            order: the indices of the examples of every batch, int64 (steps, batch), on the CPU.
+        """
+        loader = DataLoader(
+            _Batches(self._examples, order),
+            batch_size=None,  # an item is a batch already
+            num_workers=self._loaders,
+            generator=torch.Generator(),  # a loader draws a seed, by default from the state that models draw from
+        )
+        self._batches = iter(loader)
+
+    def advance(self) -> None:
+        """Copy the next batch into the buffers. Asynchronous on a GPU."""
+        try:
+            batch = next(self._batches)
+        except DepthlrError as error:  # from a loader it comes with a traceback, whose last line it is
+            raise DepthlrError(str(error).strip().splitlines()[-1].removeprefix(f"{_NAME}: ")) from error
+        for buffer, read in zip((self._inputs, self._target), batch, strict=True):
+            # Pinned here: a loader pins in a thread of its own, which would break a capture that is under way.
+            buffer.copy_(read.pin_memory() if buffer.is_cuda else read, non_blocking=True)
+
+    def batch(self, indices: Tensor) -> Batch:
+        """Return rows of the buffers, as `Examples.batch` returns examples.
+
+        Args:
+            indices: `self.indices`, or a part of them.
+        """
+        return self._inputs.index_select(0, indices), self._target.index_select(0, indices)
+
+
+def open_feed(examples: Examples, batch: int, device: torch.device, loaders: int) -> Feed | None:
+    """Return a feed for examples that stay on the host, and None for those in the memory of the device.
+
+    Args:
+        examples: the data set, after `to(device)`.
+        batch: the number of examples in a batch.
+        device: where the batches are used.
+        loaders: processes that read batches ahead for a GPU. On a CPU, the cores train.
+    """
+    return Feed(examples, batch, device, loaders if device.type == "cuda" else 0) if is_on_host(examples) else None
+
+
+class _Batches(Dataset[Batch]):
+    """The batches of an order by their number, so that a DataLoader can read them."""
+
+    def __init__(self, examples: Examples, order: Tensor) -> None:
+        self._examples, self._order = examples, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, step: int) -> Batch:
+        return _read(self._examples, self._order[step])
+
+
+def _read(examples: Examples, indices: Tensor) -> Batch:
+    """Read a batch, or raise one sentence: data sets are other people's code, and their files may be damaged."""
+    try:
+        return examples.batch(indices)
+    except DepthlrError:
+        raise
+    except Exception as error:
+        raise DepthlrError(f"a batch of {examples.name} could not be read ({kind_and_message(error)}).") from error
