@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Real
 from typing import Any, Protocol
 
@@ -93,6 +94,13 @@ class Recipe:
     def replace(self, **changes: Any) -> Recipe:
         """The same recipe with some entries changed."""
         return replace(self, **changes)
+
+    @staticmethod
+    def from_trainer(trainer: Any) -> Recipe:
+        """The recipe of a Hugging Face Trainer, as `depthlr.integrations.hf.recipe_from_trainer` reads it."""
+        # By name: integrations lie above this layer, and transformers is needed by this call alone.
+        recipe: Recipe = import_module("depthlr.integrations.hf").recipe_from_trainer(trainer)
+        return recipe
 
 
 class CarryRule(Protocol):
