@@ -4,6 +4,7 @@ from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer import rules
 from depthlr.transfer.check import TransferCheck, check_transfer
 from depthlr.transfer.findings import Verdict
+from depthlr.transfer.group_table import group_multipliers
 from depthlr.transfer.param_groups import param_groups
 from depthlr.transfer.rules import Recipe, transfer_rate
 from depthlr.transfer.size_check import SizeCheck
@@ -17,6 +18,7 @@ __all__ = [
     "TransferCheck",
     "Verdict",
     "check_transfer",
+    "group_multipliers",
     "param_groups",
     "rules",
     "suggest_rate",

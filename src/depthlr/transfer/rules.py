@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -60,6 +61,15 @@ NOT_COMPARED = (
 UNEQUAL_GROUPS = (
     "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
     "layer-wise decay over other numbers of layers: carried rates were not compared with tuned ones there."
+)
+TWO_RATES = (
+    "{} step together: their rates change by one factor, so their ratio is kept; how the best ratio changes with depth "
+    "was not tested."
+)
+MULTIPLIED = (
+    "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
+    "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
+    "'depth-mup', 'completep' or 'measured'."
 )
 MUCH = 0.25  # of what is carried, by the law: worth a note
 MEASURING = {"measured": MEASURED, "am-mup": AM_MUP}  # rules that look at the models themselves
@@ -128,6 +138,8 @@ class ByDepth:
         chosen = rule_named(self.name)
         places, optimizer = (source.build, target.build), source.optimizer
         (here, first), (there, second) = _both_seen(source, target, self.seed)
+        if self.name == "law" and not math.isclose(here.multiplier, there.multiplier):
+            raise DepthlrError(MULTIPLIED.format(here.multiplier, there.multiplier))
         alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
         kind: Family = "sgd" if alike else self.family or family_of(optimizer, places)
         if chosen.counts_paths:
@@ -137,7 +149,7 @@ class ByDepth:
             depths = [depth.residual if over_updates else depth.total for depth in (here, there)]
             new = carry(chosen, rate, depths[0], depths[1], kind)
         adaptive = self.name == "law" and _is_adaptive(optimizer, self.family, places)
-        return carried_by(
+        carried = carried_by(
             chosen,
             rate,
             new,
@@ -147,6 +159,7 @@ class ByDepth:
             facts={*here.norms, *there.norms, *([ADAPTIVE] if adaptive else [])},
             initialization=next((init for init in (OTHER_INIT, AS_INIT) if init in (first, second)), UNSEEN),
         )
+        return replace(carried, notes=(*carried.notes, *optimizer_notes(optimizer, places)))
 
     def _by_paths(self, rate: float, here: Depth, there: Depth, kind: Family) -> float:
         if kind != "sgd":
@@ -450,6 +463,7 @@ def _measured(
     notes += [] if compared(*depths) else [NOT_COMPARED]
     notes += group_notes(ratios)
     known = not set(notes) - {ALIKE, LARGEST_GROUP}  # how far such rates miss: not of guesses and models in eval mode
+    notes += optimizer_notes(optimizer, [model])
     error = change.standard_error
     if error is not None and (error > UNSURE or change.law_share > MUCH):
         notes.append(
@@ -483,6 +497,17 @@ def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
     if len(set(ratios)) > 1:
         notes.append(UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1]))
     return notes
+
+
+def optimizer_notes(optimizer: Any, places: Sequence[Any]) -> list[str]:
+    """How the rates of several optimizers change, such as Muon for matrices and AdamW for the rest."""
+    if not any(map(callable, places)):  # depths alone
+        return []
+    try:
+        names = [type(one).__name__ for one in optimizers_of(optimizer, _model_among(places))]
+    except DepthlrError:  # a factory that cannot make one for this model: the rule does not need it
+        return []
+    return [TWO_RATES.format(" and ".join(names))] if len(names) > 1 else []
 
 
 def _am_mup(
