@@ -135,8 +135,10 @@ class House:
         """The functions that a module imports at its top, or for type checkers alone because it imports them lazily."""
         found = {}
         for node in self.modules[module].tree.body:
-            lazy = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-            for statement in node.body if lazy else [node]:
+            statements = [node]
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+                statements = node.body
+            for statement in statements:
                 if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(prefix):
                     for alias in statement.names:
                         home = self.defining_module(statement.module or "", alias.name)
@@ -270,7 +272,7 @@ def _keys(tree: ast.Module, name: str) -> list[str]:
     for node in tree.body:
         names = [t.id for t in getattr(node, "targets", []) if isinstance(t, ast.Name)]
         if name in names and isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            return [key.value for key in node.value.keys if isinstance(key, ast.Constant)]
+            return [str(key.value) for key in node.value.keys if isinstance(key, ast.Constant)]
     return []
 
 

@@ -33,6 +33,7 @@ LAYERS = {
     "training": 2,
     "transfer": 3,
     "study": 3,
+    "integrations": 4,
     "present": 4,
     "cli": 5,
 }
@@ -119,7 +120,7 @@ def test_the_wheel_holds_the_product_alone() -> None:
 
 
 def test_importing_needs_torch_and_numpy_alone() -> None:
-    heavy = ["scipy", "typer", "rich", "matplotlib", "timm", "transformers", "ray", "pandas", "PIL"]
+    heavy = ["scipy", "typer", "rich", "matplotlib", "timm", "transformers", "lightning", "ray", "pandas", "PIL"]
     assert imported_by("from depthlr import *", heavy) == []
 
 

@@ -43,6 +43,7 @@ VERBS = {
     "measure": "Measure the update energy of one optimizer step at every unit.",
     "suggest": "Suggest a rate for a model as it is initialised.",
     "transfer": "Carry a rate from one depth to another.",
+    "groups": "Print the parameter groups of a model as patterns of names with multipliers.",
     "check": "Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail.",
     "sweep": "Sweep rates at several depths and fit the law; run again, it resumes.",
     "ask": "Print the cells to train next, as JSON lines; repeat it until it prints none.",

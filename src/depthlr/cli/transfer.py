@@ -91,6 +91,10 @@ def transfer(
     )
     if carried.low is not None and carried.high is not None:
         print_note(f"{carried.coverage:.0%} interval {rate_text(carried.low)} to {rate_text(carried.high)}")
+    if target.startswith("timm/"):
+        from depthlr.integrations.timm import train_command
+
+        print_note(f"timm: {train_command(target, carried.rate, optimizer=optimizer)}")
     print_note(f"assumes: {carried.assumes}")
     for note in carried.notes:
         print_note(f"note: {note}")

@@ -1,13 +1,18 @@
 """A forward-mode pass: the model's output, and the Jacobian-vector product (JVP) of the output along a step.
 
-A `CallObserver` sees chosen operations of this pass, whose results carry tangents as well.
+A `CallObserver` sees chosen operations of this pass, whose results carry tangents as well. Where PyTorch has no
+forward-mode derivative of an operation (EmbeddingBag, grouped products of mixtures of experts, custom functions), the
+tangents are central differences of plain passes, and their error is estimated from two step sizes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
+import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,11 +24,15 @@ from torch.autograd.function import BackwardCFunction
 from torch.func import functional_call
 from torch.nn.functional import linear, multi_head_attention_forward
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.random_states import random_states_kept
 from depthlr.trace import operations as ops
-from depthlr.trace.run import Arguments, cannot_run, tensors_in
+from depthlr.trace.run import Arguments, cannot_run, tensors_in, untouched
 
+DIFFERENCE = 1e-3  # norm of a difference over that of the weights: float32 rounds it by about 1e-4
+LARGEST_ERROR = 0.1  # of a central difference, relative; beyond it nothing is measured
 DETACHING = (Tensor.detach, torch.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
 
 
@@ -33,7 +42,7 @@ def jvp(
     parameters: Mapping[str, nn.Parameter],
     direction: Mapping[str, Tensor],
     arguments: Arguments,
-    observer: contextlib.AbstractContextManager[Any] | None = None,
+    observer: CallObserver | None = None,
 ) -> Iterator[Any]:
     """Run the model on dual tensors: the tangents of the output are d output / d theta . direction.
 
@@ -44,24 +53,122 @@ def jvp(
         parameters: Its parameters by name.
         direction: The change of each parameter. Parameters without an entry do not change.
         arguments: Positional and named arguments of the model.
-        observer: A context that is active while the model runs. It sees only the model's own operations.
+        observer: It sees the model's own operations while the model runs.
     """
+    run = _Run(model, parameters, direction, arguments)
+    observer = observer or CallObserver((), lambda moment, value: None)
     with forward_ad.dual_level(), torch.no_grad():
-        duals = {n: p.detach() for n, p in parameters.items()}
-        for name, change in direction.items():
-            duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
         try:
-            with _plain_checkpoints(), _KeepTangents(), observer or contextlib.nullcontext():
-                output = functional_call(model, duals, *arguments)
+            with random_states_kept(devices={p.device for p in parameters.values() if p.is_cuda}):
+                output = run.on_duals(observer)
         except NotImplementedError as error:
-            raise DepthlrError(
-                f"an operation of the model has no forward-mode derivative in this PyTorch ({kind_and_message(error)})."
-            ) from error
-        except DepthlrError:
+            output = run.by_differences(observer, kind_and_message(error))
+        yield output
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A model with its arguments, and the direction in which its weights change."""
+
+    model: nn.Module
+    parameters: Mapping[str, nn.Parameter]
+    direction: Mapping[str, Tensor]
+    arguments: Arguments
+
+    def on_duals(self, observer: CallObserver) -> Any:
+        """The output on dual tensors. Raises NotImplementedError at an operation without a forward-mode derivative."""
+        duals = {n: p.detach() for n, p in self.parameters.items()}
+        for name, change in self.direction.items():
+            duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
+        with _plain_checkpoints(), _KeepTangents():
+            return self._called(duals, observer)
+
+    def _called(self, weights: dict[str, Tensor], observer: CallObserver) -> Any:
+        try:
+            with observer:
+                return functional_call(self.model, weights, *self.arguments)
+        except (NotImplementedError, DepthlrError):
             raise
         except Exception as error:
             raise cannot_run(error) from error
-        yield output
+
+    def by_differences(self, observer: CallObserver, reason: str) -> Any:
+        """The output as dual tensors whose tangents are central differences (z(+h) - z(-h)) / 2h.
+
+        Args:
+            observer: It sees dual tensors as in a forward-mode pass.
+            reason: Why there is no forward-mode pass.
+        """
+        size = _norm(self.parameters[name].detach() for name in self.direction)
+        step = DIFFERENCE * size / _norm(self.direction.values())
+        near, far = (self._difference(observer, h) for h in (step, 2 * step))
+        error = max(_norm([a - b]) / (_norm([a]) or 1.0) for a, b in zip(near.all, far.all, strict=True))
+        if not error <= LARGEST_ERROR:
+            raise DepthlrError(
+                f"an operation of the model has no forward-mode derivative in this PyTorch ({reason}), and finite "
+                f"differences are not exact enough (relative error {error:.2g}): replace the operation."
+            )
+        warnings.warn(
+            f"an operation of the model has no forward-mode derivative in this PyTorch ({reason}): the step is "
+            f"measured by finite differences, with a relative error of about {error:.1g}.",
+            stacklevel=4,
+        )
+
+        def observe(moment: Moment, value: Tensor) -> None:
+            observer.observe(moment, forward_ad.make_dual(value.clone(), near.seen[moment]))  # type: ignore[no-untyped-call]
+
+        watched = CallObserver(observer.moments, observe)
+        with untouched(self.model):
+            output = self._called({n: p.detach() for n, p in self.parameters.items()}, watched)
+        observer.call_counts = watched.call_counts
+        changes = iter(near.outputs)
+        return tree_map_only(
+            Tensor,
+            lambda t: forward_ad.make_dual(t, next(changes)) if _floats(t) else t,  # type: ignore[no-untyped-call]
+            output,
+        )
+
+    def _difference(self, observer: CallObserver, step: float) -> _Difference:
+        ends = []
+        for sign in (1, -1):
+            weights = {n: p.detach() for n, p in self.parameters.items()}
+            weights |= {n: weights[n] + sign * step * change for n, change in self.direction.items()}
+            seen: dict[Moment, Tensor] = {}
+
+            def keep(moment: Moment, value: Tensor, to: dict[Moment, Tensor] = seen) -> None:
+                to[moment] = value.clone()
+
+            watched = CallObserver(observer.moments, keep)
+            with untouched(self.model):
+                output = self._called(weights, watched)
+            ends.append(_Difference(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and _floats(t)]))
+        plus, minus = ends
+        if plus.seen.keys() != minus.seen.keys():
+            raise DepthlrError("the model runs other operations after a small step, so no step can be measured.")
+        return _Difference(
+            {moment: (value - minus.seen[moment]) / (2 * step) for moment, value in plus.seen.items()},
+            [(a - b) / (2 * step) for a, b in zip(plus.outputs, minus.outputs, strict=True)],
+        )
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """Values, or their changes: those that an observer saw, and those that the model returned."""
+
+    seen: dict[Moment, Tensor]
+    outputs: list[Tensor]
+
+    @property
+    def all(self) -> list[Tensor]:
+        return [*self.seen.values(), *self.outputs]
+
+
+def _floats(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _norm(tensors: Iterable[Tensor]) -> float:
+    return math.sqrt(sum(float(tensor.abs().double().square().sum()) for tensor in tensors))
 
 
 @contextlib.contextmanager
@@ -117,8 +224,8 @@ class CallObserver(TorchFunctionMode):
     def __init__(self, moments: Collection[Moment], observe: Callable[[Moment, Tensor], None]) -> None:
         super().__init__()
         self.call_counts: Counter[str] = Counter()  # how often each operation was called
-        self._moments = moments
-        self._observe = observe
+        self.moments = moments
+        self.observe = observe
 
     def __enter__(self) -> CallObserver:
         self._apply_jvp = BackwardCFunction.apply_jvp
@@ -143,13 +250,13 @@ class CallObserver(TorchFunctionMode):
         name = ops.operation_name(func, kwargs)
         self.call_counts[name] += 1
         call = self.call_counts[name]  # the function may call others
-        if (call, ops.IN_PROJECTION) in self._moments and func is multi_head_attention_forward:
-            self._observe((call, ops.IN_PROJECTION), _in_projection(*args, **kwargs))
+        if (call, ops.IN_PROJECTION) in self.moments and func is multi_head_attention_forward:
+            self.observe((call, ops.IN_PROJECTION), _in_projection(*args, **kwargs))
         result = func(*args, **kwargs)
         moment = call, name
-        if moment in self._moments:
+        if moment in self.moments:
             # Immediately, since an activation may overwrite the tensor in place.
-            self._observe(moment, next(tensors_in(result)))
+            self.observe(moment, next(tensors_in(result)))
         return result
 
 

@@ -30,6 +30,7 @@ class Depth:
     units: tuple[Unit, ...] = ()
     flags: tuple[str, ...] = ()
     norms: tuple[str, ...] = ()  # "pre-norm", "batch-norm": what most units have, where tuned rates left the law
+    multiplier: float = 1.0  # the constant by which the typical residual branch is multiplied (Depth-muP, CompleteP)
 
     @property
     def plain(self) -> int:
@@ -118,7 +119,8 @@ def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> De
     if not found:
         raise DepthlrError("no weighted layer lies between the model's input and its output, so its depth is zero.")
     body = sum(u.role == "body" for u in found)
-    return Depth(len(found), body, found, scope_flags(graph, distances), norms_of(graph, distances, found))
+    flags, norms = scope_flags(graph, distances), norms_of(graph, distances, found)
+    return Depth(len(found), body, found, flags, norms, branch_multiplier(graph, distances, found))
 
 
 def _kinds(graph: Graph) -> str:
@@ -143,6 +145,21 @@ def norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple
     batch = sum(node.name in BATCH_NORMS for node in graph.nodes)
     found = ((PRE_NORM, 2 * pre > len(updates)), (BATCH_NORM, 2 * batch > len(units)))
     return tuple(name for name, seen in found if seen)
+
+
+def branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]) -> float:
+    """The median of the constants by which residual branches are multiplied before they are added; 1 without any."""
+    factors = []
+    for update in (unit.node for unit in units if unit.kind == "residual"):
+        node = graph.nodes[update]
+        factor = node.factor
+        branches = [i for i in node.inputs if i != distances.back[update]]
+        end = max(branches, default=ROOT)  # the branch ran after the stream that it updates
+        while end != ROOT and (graph.nodes[end].name in ops.TRANSPARENT | ops.MULTIPLICATIONS):
+            factor *= graph.nodes[end].factor
+            end = max(graph.nodes[end].inputs, default=ROOT)
+        factors.append(abs(factor))
+    return median_low(factors) if factors else 1.0
 
 
 def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:

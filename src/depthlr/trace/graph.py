@@ -42,6 +42,7 @@ class Node:
     composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
     outputs: int = 0  # number of output tensors; several if it splits a value
+    factor: float = 1.0  # the constant by which it multiplies its input, or the value that it adds
     call: int = 0  # n for the n-th call of this function in the run; 0 for kernels that torch functions cannot see
 
 

@@ -86,6 +86,18 @@ ACTIVATIONS = POWERS | frozenset(
 )  # fmt: skip
 
 
+def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
+    """The number by which a call multiplies its tensor, or the second term of a sum; 1 where there is none."""
+    if name in ADDITIONS:
+        alpha = kwargs.get("alpha", 1)
+        return float(alpha) if isinstance(alpha, int | float) else 1.0
+    numbers = [one for one in (*args, kwargs.get("other")) if isinstance(one, int | float) and one]
+    if name not in MULTIPLICATIONS or not numbers:
+        return 1.0
+    divided = name not in ELEMENTWISE_PRODUCTS
+    return 1 / numbers[0] if divided else float(numbers[0])
+
+
 def fan_in(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Tensor]) -> int:
     """Inputs to one feature where a call multiplies the signal by a parameter; 0 where it does not.
 

@@ -229,6 +229,7 @@ class Recorder(TorchFunctionMode):
         lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
         if (sources or lookup) and name not in ops.SHAPE_ONLY:
             node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
+            node.factor = ops.constant_factor(name, args, kwargs)
             node.fan_in = 1 if lookup else ops.fan_in(name, args, kwargs, operands) if weights else 0
             is_chain = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
             node.composed = is_chain or any(len(self._tags[id(t)][1]) > 1 for t in operands)

@@ -26,7 +26,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import AS_IT_IS, MEASURED_ERROR, NORMAL_QUANTILE, ONE_DRAW_ERROR, CarriedRate, law_share
 from depthlr.law.rules import LAW_EXPONENT, finite_rate
 from depthlr.trace.depth import Depth
-from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ratios
+from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ratios, optimizer_notes
 
 ASSUMES = (
     "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
@@ -79,7 +79,8 @@ class Measured:
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate from the source to the target. Batches, loss and optimizer are those of the source."""
         here, there = self.measure(source, target)
-        return self.between(rate, here, there)
+        carried = self.between(rate, here, there)
+        return replace(carried, notes=(*carried.notes, *optimizer_notes(source.optimizer, [source.build])))
 
     def measure(self, *recipes: Recipe) -> list[MeasuredModel]:
         """Measure the models of recipes on the batches of the first recipe.

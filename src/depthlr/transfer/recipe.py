@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Real
 from typing import Any
 
@@ -24,6 +25,10 @@ from depthlr.trace.run import check_runnable, is_sharded
 UNEQUAL_GROUPS = (
     "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
     "layer-wise decay over other numbers of layers: carried rates were not compared with tuned ones there."
+)
+TWO_RATES = (
+    "{} step together: their rates change by one factor, so their ratio is kept; how the best ratio changes with depth "
+    "was not tested."
 )
 Energies = Energy | EnergyOverSeeds
 
@@ -76,6 +81,13 @@ class Recipe:
     def replace(self, **changes: Any) -> Recipe:
         """A copy of this recipe with some entries changed."""
         return replace(self, **changes)
+
+    @staticmethod
+    def from_trainer(trainer: Any) -> Recipe:
+        """The recipe of a Hugging Face Trainer, as `depthlr.integrations.hf.recipe_from_trainer` reads it."""
+        # By name: integrations lie above this layer, and transformers is needed by this call alone.
+        recipe: Recipe = import_module("depthlr.integrations.hf").recipe_from_trainer(trainer)
+        return recipe
 
 
 def inspect_recipes(source: Recipe, target: Recipe, seed: int) -> list[tuple[Depth, str]]:
@@ -185,3 +197,19 @@ def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
     if len(set(ratios)) > 1:
         notes.append(UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1]))
     return notes
+
+
+def optimizer_notes(optimizer: Any, places: Sequence[Any]) -> list[str]:
+    """How the rates of several optimizers change, such as Muon for matrices and AdamW for the rest.
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        places: A factory is called with the first model among these. Without one there is no note.
+    """
+    if not any(map(callable, places)):  # depths alone
+        return []
+    try:
+        names = [type(one).__name__ for one in optimizers_of(optimizer, _model_among(places))]
+    except DepthlrError:  # a factory that cannot make one for this model: the rule does not need it
+        return []
+    return [TWO_RATES.format(" and ".join(names))] if len(names) > 1 else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from depthlr.transfer.recipe import (
     group_ratios,
     inspect_recipes,
     is_adaptive,
+    optimizer_notes,
 )
 
 __all__ = [
@@ -49,6 +51,11 @@ AM_MUP = (
 )
 TIED = re.compile(r"weight sharing: \S+ is used 2 times")
 MEASURING = ("measured", "am-mup")  # rules that look at the models themselves
+MULTIPLIED = (
+    "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
+    "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
+    "'depth-mup', 'completep' or 'measured'."
+)
 
 
 class CarryRule(Protocol):
@@ -77,6 +84,8 @@ class ByDepth:
         chosen = rule_named(self.name)
         places, optimizer = (source.build, target.build), source.optimizer
         (here, first), (there, second) = inspect_recipes(source, target, self.seed)
+        if self.name in {"law", "constant"} and not math.isclose(here.multiplier, there.multiplier):
+            raise DepthlrError(MULTIPLIED.format(here.multiplier, there.multiplier))
         alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
         kind: Family = "sgd" if alike else self.family or family_of(optimizer, places)
         if chosen.counts_paths:
@@ -89,7 +98,7 @@ class ByDepth:
         outside = _depth_notes(here, there)
         if self.name == "constant":  # it was fitted on models with tied embeddings too
             outside = [note for note in outside if not TIED.match(note)]
-        return carried_by(
+        carried = carried_by(
             chosen,
             rate,
             new,
@@ -99,6 +108,7 @@ class ByDepth:
             facts={*here.norms, *there.norms, *([ADAPTIVE] if adaptive else [])},
             initialization=next((init for init in (OTHER_INIT, AS_INIT) if init in (first, second)), UNSEEN),
         )
+        return replace(carried, notes=(*carried.notes, *optimizer_notes(optimizer, places)))
 
     def _by_paths(self, rate: float, here: Depth, there: Depth, kind: Family) -> float:
         if kind != "sgd":

@@ -1,0 +1,36 @@
+"""`depthlr groups MODEL`: parameter groups as a table of patterns, to paste into a trainer's configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from depthlr.cli.options import Input, Model
+from depthlr.cli.output import print_note
+from depthlr.models.build import build
+from depthlr.transfer.group_table import FORMATS, group_multipliers, table_text
+from depthlr.transfer.groups import param_groups
+
+
+def groups(
+    model: Model,
+    rate: Annotated[float, typer.Option(help="the rate of the weights")],
+    weight_decay: Annotated[float, typer.Option(help="of weights; the rest does not decay")] = 0.0,
+    tuned_rate: Annotated[
+        float | None, typer.Option(help="the rate with which the decay was tuned: keep rate times decay")
+    ] = None,
+    other_rate: Annotated[
+        float | None, typer.Option(help="matrices are Muon's, at --rate; all others are AdamW's, at this rate")
+    ] = None,
+    format: Annotated[str, typer.Option(help=", ".join(FORMATS))] = "yaml",
+    input: Input = None,
+) -> None:
+    """Print the parameter groups of a model as patterns of names with multipliers."""
+    made, _ = build(model, input=input, meta=True)
+    split = {} if other_rate is None else {"muon": True, "other_rate": other_rate}
+    found = param_groups(made, rate, weight_decay=weight_decay, tuned_rate=tuned_rate, **split)  # type: ignore[arg-type]
+    base = max(group["lr"] for group in found)
+    decay = max(group["weight_decay"] for group in found)
+    print(table_text(group_multipliers(made, found), format, base, decay))
+    print_note(f"lr_mult multiplies the rate {base:g}, wd_mult the weight decay {decay:g}; the first match counts")

@@ -1,0 +1,213 @@
+"""What the trainers share: the batches of one optimizer step, the answer for a run, and one answer for all ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_map
+
+from depthlr.energy.energy import Energy, update_energy
+from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import CarriedRate
+from depthlr.transfer.rules import CarryRule, Recipe, transfer_rate
+
+T = TypeVar("T")
+RATES = ("lr", "initial_lr", "max_lr", "min_lr")  # entries of a parameter group that hold a rate
+
+
+@dataclass(frozen=True)
+class StepBatches:
+    """The batches that one optimizer step sees: micro-batches of a loader joined along their first dimension.
+
+    Every batch is `{"batch": ...}`, the argument of a module that computes the trainer's own loss.
+
+    Args:
+        loader: Returns a new loader. It is called for each pass, so that a shuffled order is drawn anew.
+        micro_batches: How many of its batches one optimizer step sees, over all ranks.
+    """
+
+    loader: Callable[[], Iterable[Any]]
+    micro_batches: int = 1
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        batches = map(plain, self.loader())
+        while group := list(islice(batches, self.micro_batches)):
+            yield {"batch": group[0] if len(group) == 1 else joined(group)}
+
+    def __len__(self) -> int:
+        return -(-len(self.loader()) // self.micro_batches)  # type: ignore[arg-type]
+
+
+def plain(batch: Any) -> Any:
+    """A batch in plain dicts: a tokenizer's mapping is not a container that torch copies."""
+    if isinstance(batch, Mapping):
+        return {name: plain(value) for name, value in batch.items()}
+    return batch
+
+
+def joined(batches: list[Any]) -> Any:
+    """One batch of all examples of several batches.
+
+    Args:
+        batches: Batches of one structure, with tensors that differ in their first dimension at most.
+    """
+
+    def join(*parts: Any) -> Any:
+        return torch.cat(parts) if isinstance(parts[0], Tensor) and parts[0].dim() else parts[0]
+
+    try:
+        return tree_map(join, *batches)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise DepthlrError(
+            "the micro-batches of one optimizer step have different shapes and cannot be joined: pad them to one "
+            "length, or pass a loader whose batch is what one optimizer step sees."
+        ) from error
+
+
+@contextlib.contextmanager
+def autocast(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
+    """Mixed precision as a trainer sets it; nothing if `dtype` is None.
+
+    Weights are cast anew at every use: a cached cast would not carry the tangent of a forward-mode pass.
+    """
+    if dtype is None:
+        yield
+        return
+    with torch.autocast(device.type, dtype, cache_enabled=False):
+        yield
+
+
+def on_all_ranks(measure: Callable[[], T]) -> T:
+    """What `measure` returns on rank 0, on every rank.
+
+    Every rank measures, since the model may use collective operations. Rounding may differ between devices, so the
+    answer of rank 0 is broadcast.
+
+    Args:
+        measure: Measures; a `DepthlrError` of rank 0 is raised on every rank.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return measure()
+    found: T | None = None
+    failed: DepthlrError | None = None
+    try:
+        found = measure()
+    except DepthlrError as error:
+        failed = error
+    answers: list[Any] = [(found, failed)]
+    distributed.broadcast_object_list(answers, src=0)
+    found, failed_on_first = answers[0]
+    if failed is not None or failed_on_first is not None:
+        raise failed or failed_on_first
+    return found
+
+
+def world_size() -> int:
+    """The number of processes that train together."""
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What is known of the rate of a run when it begins."""
+
+    carried: CarriedRate
+    energy: Energy | None  # of the first step at rate 1
+    rate: float  # the rate that the run uses
+
+    def values(self) -> dict[str, Any]:
+        """One entry per quantity, as trainers log them."""
+        carried = self.carried
+        found: dict[str, Any] = {
+            "rule": carried.rule,
+            "source_depth": carried.source_depth,
+            "depth": carried.target_depth,
+            "carried_rate": carried.rate,
+            "rate": self.rate,
+        }
+        if carried.low is not None and carried.high is not None:
+            found |= {"low": carried.low, "high": carried.high}
+        if self.energy is not None:
+            found |= {"mean_energy": self.energy.mean, "readout_energy": self.energy.readout}
+        return {f"depthlr/{name}": value for name, value in found.items()}
+
+    def warning(self) -> str | None:
+        """A sentence if the run's rate lies outside the carried interval; None if it does not, or there is none."""
+        low, high = self.carried.low, self.carried.high
+        if low is None or high is None or low <= self.rate <= high:
+            return None
+        return (
+            f"the learning rate {self.rate:.3g} lies outside {low:.3g} to {high:.3g}, the {self.carried.coverage:.0%} "
+            f"interval of the rate carried to this model by the rule {self.carried.rule!r}, {self.carried.rate:.3g}."
+        )
+
+
+def report_on(
+    tuned_rate: float,
+    source: Recipe,
+    target: Recipe,
+    rate: float | None = None,
+    *,
+    rule: str | CarryRule | None = None,
+    energies: bool = True,
+    **options: Any,
+) -> RunReport:
+    """Carry a rate to the recipe of a run, measure its first step, and compare its rate. All ranks agree.
+
+    Args:
+        tuned_rate: The rate tuned on the source.
+        source: The recipe that was tuned.
+        target: The recipe of the run.
+        rate: The rate that the run uses; the carried one if None.
+        rule: As in `transfer_rate`.
+        energies: Also measure the update energy of the run's first step.
+        options: Further options of `transfer_rate`, such as `seeds`.
+    """
+
+    def measure() -> RunReport:
+        carried = transfer_rate(tuned_rate, source, target, rule=rule, **options)
+        place = target.build
+        energy = None
+        if energies:
+            model = place() if callable(place) and not isinstance(place, torch.nn.Module) else place
+            energy = update_energy(model, target.batches, target.loss_fn, target.optimizer)  # type: ignore[arg-type]
+        return RunReport(carried, energy, carried.rate if rate is None else rate)
+
+    report = on_all_ranks(measure)
+    if (sentence := report.warning()) is not None:
+        warnings.warn(sentence, stacklevel=3)
+    return report
+
+
+def largest_rate(optimizers: Iterable[Optimizer]) -> float:
+    """The largest rate that the user gave to a parameter group, before a scheduler changed it."""
+    groups = [group for one in optimizers for group in one.param_groups]
+    return max(float(group.get("initial_lr", group["lr"])) for group in groups)
+
+
+def scale_rates(optimizers: Iterable[Optimizer], schedulers: Iterable[Any], factor: float) -> None:
+    """Multiply every rate of optimizers and their schedulers, so that the ratios of groups are kept.
+
+    Args:
+        optimizers: Their parameter groups are changed in place.
+        schedulers: Those that read the rates they began with (`base_lrs`).
+        factor: What every rate is multiplied by.
+    """
+    for one in optimizers:
+        for group in one.param_groups:
+            for name in RATES:
+                if name in group:
+                    group[name] = group[name] * factor
+    for scheduler in schedulers:
+        scale_rates((), getattr(scheduler, "_schedulers", ()), factor)  # of SequentialLR and ChainedScheduler
+        for name in ("base_lrs", "_last_lr", "min_lrs"):
+            if isinstance(held := getattr(scheduler, name, None), list):
+                setattr(scheduler, name, [rate * factor for rate in held])

@@ -1,0 +1,175 @@
+"""The recipe of a Trainer is what the Trainer does: its loss, its batches, its parameter groups, its step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.integrations.tiny_gpt2 import gpt2, make_trainer
+
+import depthlr
+from depthlr import Recipe, transfer_rate, update_energy
+from depthlr.integrations.hf import TrainerStep, rate_callback, recipe_from_trainer, step_batches
+
+transformers = pytest.importorskip("transformers")
+
+
+def one_batch(recipe: Recipe) -> dict:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return next(iter(recipe.batches))
+
+
+def test_the_recipe_holds_the_run(tmp_path) -> None:
+    options = {"lr_scheduler_type": "cosine", "warmup_steps": 2, "max_steps": 20}
+    recipe = recipe_from_trainer(make_trainer(tmp_path, 1, **options))
+    assert (recipe.schedule, recipe.steps) == ("warmup-cosine", 20)
+    epochs = recipe_from_trainer(make_trainer(tmp_path, 1, max_steps=-1, num_train_epochs=3))
+    assert (epochs.schedule, epochs.steps) == ("linear", 3 * 64 // 4)
+    assert recipe_from_trainer(make_trainer(tmp_path, 1, lr_scheduler_type="constant")).schedule == "constant"
+
+
+def test_depth_is_that_of_the_model_inside(tmp_path) -> None:
+    recipe = recipe_from_trainer(make_trainer(tmp_path, 3))
+    ids = torch.zeros(2, 8, dtype=torch.int64)
+    alone = depthlr.effective_depth(gpt2(3), {"input_ids": ids})
+    assert depthlr.effective_depth(recipe.build(), one_batch(recipe)).total == alone.total == 8
+
+
+def test_the_energy_is_that_of_the_plain_model_with_the_same_optimizer(tmp_path) -> None:
+    """What the Trainer's loss and its groups move is what update_energy measures without a Trainer."""
+    trainer = make_trainer(tmp_path, 2)
+    recipe = recipe_from_trainer(trainer)
+    step = recipe.build()
+    batch = one_batch(recipe)
+    found = update_energy(step, [batch], None, recipe.optimizer)
+
+    trainer.model = step.model
+    decaying = set(trainer.get_decay_parameter_names(step.model))
+    named = list(step.model.named_parameters())
+    groups = [
+        {"params": [p for n, p in named if n in decaying], "weight_decay": 0.1},
+        {"params": [p for n, p in named if n not in decaying], "weight_decay": 0.0},
+    ]
+    assert all(group["params"] for group in groups)
+    reference = update_energy(step.model, [batch["batch"]], None, torch.optim.AdamW(groups, lr=3e-3))
+    assert found.loss == pytest.approx(reference.loss)
+    assert found.mean == pytest.approx(reference.mean)
+    assert found.readout == pytest.approx(reference.readout)
+
+
+class Doubled(transformers.Trainer):
+    """A Trainer with a loss and an optimizer of its own."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        labels = inputs.pop("labels")
+        outputs = model(**inputs)
+        loss = 2 * torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten())
+        return (loss, outputs) if return_outputs else loss
+
+    def create_optimizer(self, model=None):
+        if self.optimizer is None:
+            self.optimizer = torch.optim.SGD((model or self.model).parameters(), lr=0.5)
+        return self.optimizer
+
+
+def test_overridden_methods_are_used(tmp_path) -> None:
+    recipe = recipe_from_trainer(make_trainer(tmp_path, 1, Doubled))
+    step, batch = recipe.build(), one_batch(recipe)
+    ids = batch["batch"]["input_ids"]
+    logits = step.eval()(**batch)["logits"]
+    expected = 2 * torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["batch"]["labels"].flatten())
+    assert step(**batch)["loss"].item() == pytest.approx(expected.item())
+    assert "labels" in batch["batch"]
+    assert ids.shape == (4, 8)
+    assert isinstance(recipe.optimizer(step), torch.optim.SGD)
+    assert step.trainer.optimizer is None
+
+
+def test_a_batch_is_what_one_optimizer_step_sees(tmp_path) -> None:
+    trainer = make_trainer(tmp_path, 1, gradient_accumulation_steps=3)
+    sizes = [len(batch["batch"]["input_ids"]) for batch in step_batches(trainer)]
+    assert sizes == [12, 12, 12, 12, 12, 4]
+    assert len(step_batches(trainer)) == len(sizes)
+
+
+class OwnLoader(transformers.Trainer):
+    """A Trainer whose loader has a batch size of its own."""
+
+    def get_train_dataloader(self):
+        return torch.utils.data.DataLoader(self.train_dataset, batch_size=5, collate_fn=self.data_collator)
+
+
+def test_micro_batches_of_an_own_loader_are_joined(tmp_path) -> None:
+    trainer = make_trainer(tmp_path, 1, OwnLoader, gradient_accumulation_steps=2)
+    found = [batch["batch"]["input_ids"] for batch in step_batches(trainer)]
+    assert [len(ids) for ids in found] == [10] * 6 + [4]
+    assert torch.equal(torch.cat(found), torch.stack([row["input_ids"] for row in trainer.train_dataset]))
+
+
+def test_mixed_precision_is_used(tmp_path) -> None:
+    recipe = recipe_from_trainer(make_trainer(tmp_path, 1, bf16=True))
+    step, batch = recipe.build(), one_batch(recipe)
+    assert step(**batch)["logits"].dtype == torch.bfloat16
+    full = TrainerStep(make_trainer(tmp_path, 1), step.model)
+    half, whole = (update_energy(one, [batch], None, recipe.optimizer) for one in (step, full))
+    assert half.mean == pytest.approx(whole.mean, rel=0.2)
+    assert half.mean != whole.mean
+
+
+def test_without_model_init_the_model_is_measured_as_it_is(tmp_path) -> None:
+    made = make_trainer(tmp_path, 1)
+    trainer = transformers.Trainer(model=gpt2(1), args=made.args, train_dataset=made.train_dataset)
+    recipe = recipe_from_trainer(trainer)
+    assert recipe.build.model is trainer.model
+
+
+def test_a_rate_is_carried_between_two_trainers(tmp_path) -> None:
+    trainers = [make_trainer(tmp_path, layers) for layers in (1, 3)]
+    small, large = map(recipe_from_trainer, trainers)
+    by_recipes = transfer_rate(3e-3, small, large, rule=depthlr.rules.Measured(seeds=2))
+    assert (by_recipes.source_depth, by_recipes.target_depth) == (4, 8)
+    assert by_recipes.rate > 0
+    law = transfer_rate(3e-3, Recipe.from_trainer(trainers[0]), Recipe.from_trainer(trainers[1]), rule="law")
+    assert law.rate == pytest.approx(3e-3 * 2**-1.5)
+
+
+@pytest.mark.filterwarnings("ignore:.*pin_memory")
+def test_the_callback_logs_and_warns_once(tmp_path) -> None:
+    small, large = (make_trainer(tmp_path, layers, learning_rate=10.0) for layers in (1, 2))
+    carried = depthlr.law.carried_rate.carried_over_depth(3e-3, 4, 6)
+
+    class Known:
+        def carry(self, rate, source, target):
+            assert rate == 3e-3
+            return carried
+
+    callback = rate_callback(large, 3e-3, small, rule=Known())
+    large.add_callback(callback)
+    with pytest.warns(UserWarning, match=r"the learning rate 10 lies outside .* carried to this model by the rule 'la"):
+        large.train()
+    (logged,) = [row for row in large.state.log_history if "depthlr/rule" in row]
+    assert logged["depthlr/rule"] == "law"
+    assert (logged["depthlr/source_depth"], logged["depthlr/depth"]) == (4, 6)
+    assert logged["depthlr/carried_rate"] == carried.rate
+    assert logged["depthlr/low"] < carried.rate < logged["depthlr/high"]
+    assert logged["depthlr/mean_energy"] > 0
+    assert callback.report.carried == carried
+    assert large.state.global_step == 2
+
+
+def test_all_ranks_agree_under_accelerate_launch(tmp_path) -> None:
+    """Rank 1 is given another tuned rate: both report what rank 0 measured, on batches of both ranks."""
+    program = Path(__file__).parent / "launched_trainer.py"
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+    port = ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    done = subprocess.run([sys.executable, *launch, *port, str(program), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first == second
+    assert first["depthlr/depth"] == 6
+    assert first["batch"] == 2 * 2 * 4
