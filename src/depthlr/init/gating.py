@@ -13,7 +13,7 @@ from depthlr.errors import DepthlrError
 
 Pointwise = Callable[[Tensor], Tensor]
 
-ACTIVATIONS: dict[str, Pointwise] = {
+ACTIVATION_FUNCTIONS: dict[str, Pointwise] = {
     "celu": F.celu,
     "elu": F.elu,
     "gelu": F.gelu,
@@ -96,11 +96,12 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
     """A name for messages, and a float64 function that shares nothing writable with the caller's module."""
     if isinstance(activation, str):
         name = activation.strip().lower()
-        if name not in ACTIVATIONS:
+        if name not in ACTIVATION_FUNCTIONS:
             raise DepthlrError(
-                f"No activation is called {activation!r}; use one of {', '.join(ACTIVATIONS)}, or pass the function."
+                f"No activation is called {activation!r}: use one of {', '.join(ACTIVATION_FUNCTIONS)}, or pass the "
+                "function."
             )
-        return name, ACTIVATIONS[name]
+        return name, ACTIVATION_FUNCTIONS[name]
     if isinstance(activation, nn.PReLU):  # one slope a channel: only their mean square enters q
         slope = activation.weight.detach().double().cpu().square().mean().sqrt()
         return "PReLU", lambda x: F.prelu(x, slope)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table, signed
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 
 POOLING = 2.0  # degrees of freedom by which the pooled variance counts in each depth's
 _LONGEST = 300.0  # decades: a band that reaches further ends there, where floats do
@@ -94,7 +94,7 @@ class Fit:
     def by_law(self, depth: float) -> float:
         """The rate at a depth on the line of the law's slope, -3/2, that crosses this one at the centre."""
         middle = 10**self.centre
-        return transfer(self.predict(middle), middle, depth)
+        return transfer_by_power(self.predict(middle), middle, depth)
 
     def band(self, depths: Sequence[float]) -> tuple[Array, Array] | None:
         """Lowest and highest rate of the line at each depth, by the fit's level; None if its interval is infinite."""

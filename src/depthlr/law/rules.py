@@ -37,6 +37,9 @@ _NO_MULTIPLIER = (
 )
 
 
+MEASURING_RULES = ("measured", "am-mup")  # they look at models; `depthlr.transfer.rules` holds them
+
+
 @dataclass(frozen=True)
 class Rule:
     """How a rate is carried: the exponent of the depth for each family, None where its authors prescribe nothing."""
@@ -141,7 +144,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def transfer(rate: float, source_depth: float, target_depth: float, exponent: float = LAW_EXPONENT) -> float:
+def transfer_by_power(rate: float, source_depth: float, target_depth: float, exponent: float = LAW_EXPONENT) -> float:
     """The rate at the target depth, from the rate tuned at the source depth: rate * (target / source) ** exponent."""
     tuned = check.positive("The rate", rate)
     source = check.positive("The source depth", source_depth)
@@ -206,7 +209,7 @@ def carry(rule: Rule | str, rate: float, source_depth: float, target_depth: floa
             f"The rule {chosen.name!r} ({chosen.source}) prescribes nothing for optimizers of the {family!r} family: "
             f"choose one of {', '.join(able)}."
         )
-    return transfer(rate, source_depth, target_depth, exponent)
+    return transfer_by_power(rate, source_depth, target_depth, exponent)
 
 
 # PathSum (Chen 2024): rate = c * (sum over input-output paths p of L_p^3)^(-1/2), where L_p counts the units on

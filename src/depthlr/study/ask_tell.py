@@ -18,14 +18,14 @@ import numpy as np
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Search, Study
-from depthlr.study.record import Record, record
+from depthlr.study.record import Record, make_record
 from depthlr.study.run import search_state
 from depthlr.study.store import open_store, read_store
 from depthlr.study.task import depths_of
 from depthlr.training.cell import Cell, Evaluation, Outcome
-from depthlr.training.command import fill
+from depthlr.training.command import fill_template
 
-PATIENCE = 60.0  # seconds to wait for another writer: jobs that end together tell together
+LOCK_TIMEOUT = 60.0  # seconds to wait for another writer: jobs that end together tell together
 NEAR = 1e-5  # relative difference within which a rate is one of the grid's: printf's %g has six digits
 
 
@@ -48,7 +48,7 @@ def ask(path: Path | str, count: int | None = None) -> list[dict[str, Any]]:
     command = content.study.training.command
     return [
         {"size": cell.size, "seed": cell.seed, "rate": cell.rate}
-        | ({} if command is None else {"command": fill(command, cell)})
+        | ({} if command is None else {"command": fill_template(command, cell)})
         for cell in cells
     ]
 
@@ -62,7 +62,7 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
             `failure` with the reason why there is none. `accuracy` and `seconds` may be added.
     """
     study = read_store(path).study
-    with open_store(path, study, patience=PATIENCE) as store:
+    with open_store(path, study, patience=LOCK_TIMEOUT) as store:
         known = dict(store.content().records)
         new: dict[Cell, Record] = {}
         for number, line in enumerate(lines, start=1):
@@ -108,7 +108,7 @@ def _read(search: Search, sizes: tuple[int, ...], line: str, number: int) -> Rec
         evaluations = (Evaluation(1, loss, check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)),)
     diverged = failure is not None or not math.isfinite(loss)
     empty = np.zeros(0, np.float32)
-    return record(cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), None)
+    return make_record(cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), None)
 
 
 def _loss(value: object, where: str) -> float:

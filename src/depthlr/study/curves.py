@@ -38,7 +38,7 @@ class Curve:
         return self.optimum is not None and not self.optimum.at_edge
 
 
-def guessing(study: Study) -> float | None:
+def chance_loss(study: Study) -> float | None:
     """The cross-entropy of equal chances; None where the loss or the number of classes is not known."""
     if study.model.spec is None:
         return None
@@ -49,7 +49,7 @@ def guessing(study: Study) -> float | None:
     return math.log(arguments["vocabulary"] if "vocabulary" in arguments else arguments["classes"])
 
 
-def unlearnt(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
+def sizes_at_chance(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
     """Sizes at which the middle seed's least loss is below `chance`, that of guessing, by less than a share of it."""
     if chance is None:
         return ()
@@ -65,7 +65,7 @@ def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss
         judged_by: What the sentences call the curves' loss.
     """
     inside = [curve for curve in curves if curve.inside]
-    near = unlearnt(inside, chance, NEAR_GUESSING)
+    near = sizes_at_chance(inside, chance, NEAR_GUESSING)
     found = {}
     for size, known in _by_size(inside).items():
         if size in near:

@@ -19,7 +19,7 @@ from depthlr.law.curve import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.training.command import template_fields
-from depthlr.training.training import COMMAND, Training
+from depthlr.training.training import COMMAND_ENTRIES, Training
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
@@ -223,7 +223,7 @@ def _set(frozen: Any, **values: object) -> None:
 def _table(part: Any) -> dict[str, Any]:
     values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
     if isinstance(part, Training) and not part.described:
-        values = {entry: values[entry] for entry in COMMAND}
+        values = {entry: values[entry] for entry in COMMAND_ENTRIES}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items() if v is not None}
 
 
@@ -234,7 +234,7 @@ def _flat(study: Study) -> dict[str, Any]:
 
 
 MOST_SEEDS = 1000
-TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Training, "search": Search}
+STUDY_TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Training, "search": Search}
 
 
 def read_study(path: Path | str) -> Study:
@@ -258,9 +258,9 @@ def parse_study(text: str, *, name: str = "study", source: str = "The study") ->
 
 def study_from_dict(tables: Mapping[str, Any]) -> Study:
     """The study in plain tables; an entry that is not known is refused, with the nearest that is."""
-    _known("The study", tables, ["name", *TABLES])
+    _known("The study", tables, ["name", *STUDY_TABLES])
     parts: dict[str, Any] = {}
-    for key, kind in TABLES.items():
+    for key, kind in STUDY_TABLES.items():
         table = tables.get(key, {})
         if not isinstance(table, Mapping):
             raise DepthlrError(f"{key} is {table!r}: write it as a table, [{key}], with its entries below.")

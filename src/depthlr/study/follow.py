@@ -17,7 +17,7 @@ from depthlr.study.results import Results, results_of
 from depthlr.study.store import Content, cell_columns, check_pages, fact_rows, read_store, reading
 from depthlr.training.cell import Cell
 
-PATIENCE = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
+READ_TIMEOUT = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
 PAGE = 1000  # records a read transaction
 
 
@@ -45,7 +45,7 @@ class Follower:
     def read(self) -> Snapshot | None:
         """The study as it is now, the last one seen while the writer is busy, or None before there is any."""
         try:
-            with reading(self.path, PATIENCE) as connection:
+            with reading(self.path, READ_TIMEOUT) as connection:
                 self._read(connection)
         except (
             sqlite3.Error,

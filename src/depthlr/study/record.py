@@ -14,7 +14,7 @@ import numpy as np
 
 from depthlr.training.cell import Cell, Evaluation, Outcome
 
-COLUMNS = (
+RECORD_COLUMNS = (
     "size",
     "seed",
     "rate",
@@ -65,7 +65,7 @@ class Record:
         return (*head, self.losses, self.sha256, self.evaluations, self.failure)
 
 
-def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
+def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
     """A finished cell; whatever is not finite diverged.
 
     Args:

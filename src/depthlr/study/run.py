@@ -16,11 +16,11 @@ import numpy as np
 
 from depthlr import check
 from depthlr.data.examples import Examples
-from depthlr.errors import DepthlrError, exits_told
+from depthlr.errors import DepthlrError, report_exit
 from depthlr.study.description import Models, Search, Study
 from depthlr.study.facts import Environment
-from depthlr.study.facts import environment as this_environment
-from depthlr.study.record import Record, record
+from depthlr.study.facts import current_environment as this_environment
+from depthlr.study.record import Record, make_record
 from depthlr.study.results import Results, results_of
 from depthlr.study.search import Estimate, SearchState
 from depthlr.study.store import Content, Store, open_store
@@ -107,7 +107,7 @@ def sweep(
         del content  # every step's loss of every cell
         try:
             # Closed, it cancels what is being trained, come what may.
-            with exits_told(), closing(_train(study, executor, store, state, last)) as trained:
+            with report_exit(), closing(_train(study, executor, store, state, last)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
                     failures.add(done)
@@ -185,7 +185,7 @@ def _train(
     while wave := state.missing:
         with closing(executor.train(wave)) as trained:
             for cell, outcome in trained:
-                done = record(cell, outcome, last, metric=study.training.metric)
+                done = make_record(cell, outcome, last, metric=study.training.metric)
                 store.put(done)
                 state.tell(cell, done.loss, done.seconds)
                 yield done

@@ -3,7 +3,7 @@
 A plan yields waves of cells. It is told only the losses it asked for, and only in whole waves. So the cells it asks for
 depend neither on the order in which they finish, nor on when a sweep was interrupted: a resumed sweep ends with the
 very same ones. `SearchState` goes on from wave to wave, at a cost per cell that does not grow with their number;
-`wanted` replays the plan from the start.
+`missing_cells` replays the plan from the start.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SearchState:
         self._count.ask(self._missing)
 
 
-def wanted(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
+def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
     """The cells of the current wave that are still to be run; none when the search is finished."""
     return SearchState(search, sizes, known).missing
 
@@ -191,7 +191,7 @@ class _Count:
         )
 
 
-def cells_a_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
+def cells_per_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
     """What a size and seed will take, from what finished pairs took; those at work count once they took more."""
     every = [*finished, *at_work]
     return max(_blended(sum(finished), len(finished)), _blended(sum(every), len(every)))

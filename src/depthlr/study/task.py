@@ -17,7 +17,7 @@ from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, 
 from depthlr.models.build import build
 from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 from depthlr.study.description import Study
 from depthlr.trace.depth import effective_depth
 from depthlr.training.task import Task, mean_cross_entropy
@@ -60,7 +60,7 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
 
     def built(seed: int = 0) -> nn.Module:
         """Drawn from a seed always: what is neither weight nor buffer must be alike in every process too."""
-        with random_states_kept(seed, devices=[]):
+        with preserve_random_states(seed, devices=[]):
             return build(spec, input=examples.input)[0]
 
     def initialise(model: nn.Module, seed: int) -> None:
@@ -72,12 +72,12 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
                 mine.copy_(theirs)
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
-    training = budget(study, examples)
+    training = training_in_steps(study, examples)
     data = study.data
     return Task(built, initialise, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
 
 
-def budget(study: Study, examples: Examples) -> Training:
+def training_in_steps(study: Study, examples: Examples) -> Training:
     """How a cell is trained, with its length in steps."""
     given = study.training
     if given.epochs is None:

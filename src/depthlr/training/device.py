@@ -11,12 +11,12 @@ import torch
 from depthlr.errors import DepthlrError
 
 
-def chosen_device() -> str:
+def default_device() -> str:
     """The GPU, where there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def cores() -> int:
+def available_cores() -> int:
     """Those this process may use, where the system says so: a Mac counts its cores only."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -33,7 +33,7 @@ def explain_full_memory() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def products_in(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str) -> Iterator[None]:
     """Set how matrix products and convolutions are computed on a GPU, and put the setting back."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from depthlr.training.device import chosen_device, cores
+from depthlr.training.device import available_cores, default_device
 from depthlr.training.executor import BySize, Executor, Limits
 from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
@@ -25,8 +25,8 @@ def open_engine(
         limits: what a cell may cost. A time limit needs a process that can be ended, so one worker is one too then.
     """
     limits = limits or Limits()
-    device = device or chosen_device()
-    count = workers or cores()
+    device = device or default_device()
+    count = workers or available_cores()
     executor: Executor
     if device.startswith("cuda"):
         executor = BySize(_Graphs(make_task, device, limits))

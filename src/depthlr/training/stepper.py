@@ -47,7 +47,7 @@ class Stepper:
     ) -> None:
         training = task.training
         self.device, self.examples, self._compiled = device, examples, compiled
-        self.model = another(task, model).to(self.device).train()
+        self.model = copy_model(task, model).to(self.device).train()
         images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
         if images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -120,7 +120,7 @@ class Stepper:
         return torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
 
 
-def another(task: Task, model: nn.Module) -> nn.Module:
+def copy_model(task: Task, model: nn.Module) -> nn.Module:
     """A model like this one: a copy, which is faster than building and initialising anew, where it can be copied."""
     try:
         return deepcopy(model)
@@ -128,7 +128,7 @@ def another(task: Task, model: nn.Module) -> nn.Module:
         return task.build()
 
 
-def start_of(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:
+def draw_start(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:
     """A seed's beginning, drawn on the CPU into `model`, so that every device starts from the same numbers.
 
     Args:

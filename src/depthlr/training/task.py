@@ -12,11 +12,9 @@ from torch import Tensor, nn
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.trace.run import readout_of
-from depthlr.training.augment import chances
+from depthlr.trace.run import LossFn, readout_of
+from depthlr.training.augment import draw_chances
 from depthlr.training.training import Training
-
-LossFn = Callable[[Any, Tensor], Tensor]
 
 
 def mean_cross_entropy(output: Any, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -24,11 +22,11 @@ def mean_cross_entropy(output: Any, target: Tensor, label_smoothing: float = 0.0
 
     Which of the last two is told by the target's shape; where both suit it, three dimensions are tokens.
     """
-    logits, labels = predictions(output, target)
+    logits, labels = logits_and_labels(output, target)
     return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)
 
 
-def predictions(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
+def logits_and_labels(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
     """Logits with classes in dimension 1, and the labels they predict."""
     logits = readout_of(output).float()
     tokens = target.shape == logits.shape[:-1]
@@ -69,7 +67,7 @@ class Task:
 
     def chances(self, seed: int) -> Tensor:
         """What decides the augmentation of each of them, (steps, batch, ...)."""
-        return chances(self.training.augment, self.training.run_steps, self.training.batch, seed)
+        return draw_chances(self.training.augment, self.training.run_steps, self.training.batch, seed)
 
     @property
     def training_loss(self) -> LossFn:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Cell, Outcome, failed, outcome_or_failure
+from depthlr.training.cell import Cell, Outcome, failed_outcome, outcome_or_failure
 from depthlr.training.executor import Executor, Handle, Limits
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task
@@ -56,7 +56,7 @@ class Workers(Executor):
             if outcome is not None:
                 self._finish(done, outcome)
             elif worker.lost:
-                self._lose(done, self._limits.retries, failed(worker.epitaph, worker.seconds))
+                self._lose(done, self._limits.retries, failed_outcome(worker.epitaph, worker.seconds))
         self._give()  # before the caller sees the outcomes: writing them takes a while
 
     def stop(self, handle: Handle) -> bool:
@@ -138,7 +138,7 @@ class _Worker:
             return None
         if self.left(limits) <= 0:
             self._lose("")
-            return failed(f"it took longer than {limits.timeout:g} s", self.seconds)
+            return failed_outcome(f"it took longer than {limits.timeout:g} s", self.seconds)
         return None
 
     def left(self, limits: Limits) -> float:

@@ -14,15 +14,16 @@ from typing import Any
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import LossFn, batches_by_seed, build_model, check_draws, depth_on, draws, draws_anew
+from depthlr.energy.batches import batches_by_seed, build_model, check_draws, depth_on, draw_models, draws_new_weights
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth, Units
+from depthlr.trace.run import LossFn
 from depthlr.transfer.recipe import group_notes, group_ratios
 
 CLOSE_DECADES = 0.15  # measured changes miss tuned ones by less on 19 of 24 tasks: this is agreement
@@ -37,7 +38,7 @@ WIDE_EXPONENT = 1.0  # an interval longer than this cannot tell the law from hal
 LEVEL = 0.95  # of the errors' intervals
 TABLE = ("size", "depth", "rate for energy 1", "sd", "law", "copy", "±")
 
-Finding = tuple["Verdict", str]
+Problem = tuple["Verdict", str]
 
 
 class Verdict(StrEnum):
@@ -153,7 +154,7 @@ def check_transfer(
     check_draws(names, optimizer)
     given = batches_by_seed(batches, len(names), limit, seed=0)
     makes = [partial(build, size) for size in wanted]
-    models = {f"size {size}": draws(make, names) for size, make in zip(wanted, makes, strict=True)}
+    models = {f"size {size}": draw_models(make, names) for size, make in zip(wanted, makes, strict=True)}
     with measuring(len(wanted) * len(names) * (1 + given.size)):
         energies = []
         for size, make in zip(wanted, makes, strict=True):
@@ -164,9 +165,9 @@ def check_transfer(
     for size, make, of_units, of_readout in zip(wanted, makes, energies, persistent, strict=True):
         model = build_model(make)
         depth = depth_on(model, given.first, units)
-        measured.append(SizeMeasurement(size, depth, of_units, of_readout, draws_anew(make)))
+        measured.append(SizeMeasurement(size, depth, of_units, of_readout, draws_new_weights(make)))
         ratios.append(group_ratios(optimizer, model))
-    found = judged(measured)
+    found = judge(measured)
     groups = group_notes(ratios)
     return replace(found, notes=(*found.notes, *groups))
 
@@ -182,14 +183,14 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def judged(measured: Sequence[SizeMeasurement]) -> TransferCheck:
+def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
     """The gravest finding is the verdict, the first of its kind the reason; the others are notes."""
     fit = None
     if len({row.depth.total for row in measured}) > 1:
         depths = [row.depth.total for row in measured for _ in row.rates]
         fit = fit_power_law(depths, list(chain(*(row.rates for row in measured))))
-    rows = tuple(against(measured[0], row) for row in measured)
-    found = list(findings(rows, fit))
+    rows = tuple(compare_sizes(measured[0], row) for row in measured)
+    found = list(find_problems(rows, fit))
     for verdict in (Verdict.fail, Verdict.caution):
         reasons = [text for gravity, text in found if gravity is verdict]
         if reasons:
@@ -207,7 +208,7 @@ def _notes(fit: Fit | None) -> Iterator[str]:
         yield "the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes."
 
 
-def against(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
+def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
     """A size against the smallest, whose rate is carried."""
     copied = first.found.decades - row.found.decades
     return SizeCheck(
@@ -217,13 +218,13 @@ def against(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
         persistent=row.persistent,
         rate=row.found.rate,
         sd=row.sd,
-        law_error=copied + math.log10(transfer(1.0, first.depth.total, row.depth.total)),
+        law_error=copied + math.log10(transfer_by_power(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,
-        uncertainty=0.0 if row is first else uncertainty(first.error, row.error, len(row.persistent)),
+        uncertainty=0.0 if row is first else half_interval(first.error, row.error, len(row.persistent)),
     )
 
 
-def uncertainty(here: float | None, there: float | None, seeds: int) -> float:
+def half_interval(here: float | None, there: float | None, seeds: int) -> float:
     """Half of Student's interval for a difference, from two standard errors; infinite where one is not known."""
     if not (here and there):
         return math.inf
@@ -232,7 +233,7 @@ def uncertainty(here: float | None, there: float | None, seeds: int) -> float:
     return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(here, there)
 
 
-def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
+def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Problem]:
     """What speaks against carrying a rate by the law; what explains most comes first."""
     yield from _growth(rows)
     yield from _exponent(fit)
@@ -250,10 +251,10 @@ def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
             "units= counts your own blocks."
         )
         yield Verdict.caution, text
-    yield from errors(rows)
+    yield from law_problems(rows)
 
 
-def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
+def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """Exploding or vanishing units, at the size where that is worst."""
     spans = {row.size: median(_span(energy) for energy in row.energies.energies) for row in rows}
     worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
@@ -285,7 +286,7 @@ def _squares(energy: Energy) -> list[float]:
     return [u.mean_square for u in energy.hidden if u.unit.role != "stem"] or [u.mean_square for u in energy.hidden]
 
 
-def _exponent(fit: Fit | None) -> Iterator[Finding]:
+def _exponent(fit: Fit | None) -> Iterator[Problem]:
     """A mixed parametrisation: an exponent that is surely another than any known one."""
     lowest, highest = EXPONENTS
     outside = 0.0 if fit is None else max(lowest - fit.slope, fit.slope - highest) - 2 * fit.stderr
@@ -297,7 +298,7 @@ def _exponent(fit: Fit | None) -> Iterator[Finding]:
         yield Verdict.fail, text
 
 
-def errors(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
+def law_problems(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """The law's error, and how sure it is."""
     worst = max(rows[1:], key=lambda row: abs(row.law_error) - row.uncertainty)
     least = abs(worst.law_error) - worst.uncertainty

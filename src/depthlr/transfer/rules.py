@@ -10,15 +10,25 @@ from typing import Any, Protocol
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import LossFn, batches_of
-from depthlr.energy.energy import LIMIT, update_energy
+from depthlr.energy.batches import batches_of
+from depthlr.energy.energy import ENERGY_BATCHES, update_energy
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, carried_by
 from depthlr.law.fit import Fit
-from depthlr.law.rules import RULES, Family, carry, finite_rate, pathsum_transfer, recommended_rule, rule_named
+from depthlr.law.rules import (
+    MEASURING_RULES,
+    RULES,
+    Family,
+    carry,
+    finite_rate,
+    pathsum_transfer,
+    recommended_rule,
+    rule_named,
+)
 from depthlr.trace.depth import Depth, Units
+from depthlr.trace.run import LossFn
 from depthlr.transfer.measured import Measured, check_measuring
 from depthlr.transfer.recipe import (
     Energies,
@@ -50,7 +60,6 @@ AM_MUP = (
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
 TIED = re.compile(r"weight sharing: \S+ is used 2 times")
-MEASURING = ("measured", "am-mup")  # rules that look at the models themselves
 MULTIPLIED = (
     "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
     "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
@@ -149,7 +158,7 @@ class AmMup:
         models = [place for place in places if isinstance(place, nn.Module)]
         if models:
             check_measuring("am-mup", source)
-        batches = [] if source.batches is None else batches_of(source.batches, None, LIMIT, self.seed)
+        batches = [] if source.batches is None else batches_of(source.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
             here, there = (
                 update_energy(place, batches, source.loss_fn, source.optimizer, seed=self.seed, units=source.units)
@@ -218,7 +227,7 @@ def make_rule(
         return AmMup(aggregate, seed)
     if name in RULES:
         return ByDepth(name, family, seed)
-    raise DepthlrError(f"There is no rule {name!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
+    raise DepthlrError(f"There is no rule {name!r}: choose one of {', '.join((*MEASURING_RULES, *RULES))}.")
 
 
 def transfer_rate(

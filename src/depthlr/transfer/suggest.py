@@ -14,24 +14,23 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr import check
 from depthlr.energy.batches import (
-    ALIKE,
-    EVALUATED,
+    EVAL_MODE_NOTE,
+    SAME_WEIGHTS_NOTE,
     Build,
-    LossFn,
     batches_by_seed,
     check_draws,
     checked_batches,
-    draws,
-    draws_anew,
+    draw_models,
+    draws_new_weights,
 )
 from depthlr.energy.persistent import (
+    LARGE_ERROR,
     SEEDS,
-    UNSURE,
     PersistentEnergy,
     persistent_energy,
     promised_fall,
     rate_over_draws,
-    strange_size,
+    readout_size_note,
 )
 from depthlr.energy.progress import measuring
 from depthlr.energy.step import LARGEST_GROUP, has_stepped, moves, optimizers_of, rate_ratios
@@ -39,7 +38,7 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, EVIDENCE, NORMAL_QUANTILE
 from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
-from depthlr.trace.run import check_runnable, unwrap
+from depthlr.trace.run import LossFn, check_runnable, unwrap
 
 FLOAT_DECADES = 300  # a float holds 308
 
@@ -143,11 +142,11 @@ def suggest_rate(
     given = batches_by_seed(batches, count, limit, seed)
     found: list[_Measured] = []
     with measuring(count * given.size):
-        for place, one in enumerate(draws(model, names), 1):
+        for place, one in enumerate(draw_models(model, names), 1):
             with measuring(0, f"initialization {place} of {count}"):
                 measured = _measured(one, next(given.each), loss_fn, optimizer, seed)
             found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
-    return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
+    return _suggested(found, schedule, alike=count > 1 and not draws_new_weights(model))
 
 
 @dataclass(frozen=True)
@@ -208,10 +207,15 @@ def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -
     rate = 10**log_rate
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
-    notes = [SCHEDULE_NOTES[schedule], *([] if found[0].training else [EVALUATED]), *([ALIKE] if alike else [])]
-    notes += [RECURRENT_NOTE] if any(one.recurrent for one in found) else []
+    possible = {
+        SCHEDULE_NOTES[schedule]: True,
+        EVAL_MODE_NOTE: not found[0].training,
+        SAME_WEIGHTS_NOTE: alike,
+        RECURRENT_NOTE: any(one.recurrent for one in found),
+    }
+    notes = [note for note, applies in possible.items() if applies]
     notes += _notes([one.energy for one in found], basis, optimizers, gains)
-    if scatter > UNSURE:
+    if scatter > LARGE_ERROR:
         notes.append(SCATTERED.format(scatter))
     measure = f"{10**calibration.decades:.2g} times {basis.measure}"
     return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, measure, tuple(notes))
@@ -260,7 +264,7 @@ def _notes(
         notes.append(
             f"a step promises no share of its loss (the least is {least:.3g}), so the loss is left out of the measure."
         )
-    if strange := strange_size(found):
+    if strange := readout_size_note(found):
         notes.append(strange)
     if rate_over_draws(found).noisy:
         notes.append(
