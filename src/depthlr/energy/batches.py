@@ -116,7 +116,13 @@ def split_batch(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
 
 
 def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
-    """The effective depth of a model on the inputs of a batch."""
+    """The effective depth of a model on the inputs of a batch.
+
+    Args:
+        model: The model.
+        batch: One batch.
+        units: As in `effective_depth`.
+    """
     check_runnable(model)
     (positional, named), _ = split_batch(batch, next(model.parameters()).device)
     return effective_depth(model, named or positional, units=units)
@@ -211,7 +217,12 @@ def draws_new_weights(build: Build) -> bool:
 
 
 def draw_models(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
-    """Yield `build()` for each seed. Random states are restored."""
+    """Yield `build()` under each seed. Random states are restored.
+
+    Args:
+        build: Returns a new model.
+        seeds: One model is built for each.
+    """
     for seed in seeds:
         yield build_model(build, int(seed))  # no variable: it would keep a model alive while the next one is built
 

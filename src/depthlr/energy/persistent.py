@@ -203,7 +203,15 @@ def persistent_energies(
     *,
     seed: int,
 ) -> list[tuple[PersistentEnergy, ...]]:
-    """Measure the draws of several models by name. All models use the same batches for a draw, which are read once."""
+    """Measure the initializations of several models. The batches of an initialization are read once, for all models.
+
+    Args:
+        models: The initializations of each model, by name.
+        batches: The batches of each initialization.
+        loss_fn: As in `update_energy`.
+        optimizer: A factory or a name.
+        seed: Seeds dropout.
+    """
     numbers = count(1)  # enumerate() would keep the batches of a draw in memory while the next ones are read
 
     def of_next(own: list[Any]) -> list[list[PersistentEnergy]]:
@@ -235,9 +243,12 @@ class DrawnRate:
 
 
 def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
-    """The geometric mean of the rates of several initialisations.
+    """The geometric mean of the rates of several initializations, and its standard error.
 
-    Energies of deep plain stacks vary by decades, so that a few initialisations would dominate an arithmetic mean.
+    Energies of deep plain stacks vary by decades, so an arithmetic mean would be dominated by a few initializations.
+
+    Args:
+        found: One energy per initialization.
     """
     if not found:
         raise DepthlrError("there is no persistent energy to take a rate from: measure one initialisation or more.")
@@ -267,10 +278,17 @@ def readout_size_note(found: Sequence[PersistentEnergy]) -> str | None:
 def promised_fall(
     model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
 ) -> float:
-    """The fall of the loss on its own batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
+    """The predicted fall of the loss on a batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
 
     g is the gradient and d the step. At the Polyak step, rate L / F, the predicted fall is the whole loss L. F is
-    negative if the loss would rise. The arguments are those of `persistent_energy`.
+    negative if the loss would rise.
+
+    Args:
+        model: As in `persistent_energy`.
+        batch: One batch.
+        loss_fn: As in `update_energy`.
+        optimizer: As in `update_energy`.
+        seed: Seeds dropout.
     """
     model = unwrap(model)
     check_runnable(model)

@@ -60,8 +60,11 @@ _TO_EDGES = np.linalg.solve(
 def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> float:
     """q = E[sigma'(std Z)^2] for Z ~ N(0, 1): 1/2 for ReLU, 0.456 for GELU.
 
-    `activation` is a name, a module or any pointwise function. With `std` one follows the drift of q with the scale
-    of the pre-activation. Quadrature halves every panel that holds a kink, so piecewise functions are exact too.
+    The quadrature halves every panel that holds a kink, so piecewise functions are exact too.
+
+    Args:
+        activation: A name, a module, or any pointwise function.
+        std: The scale of the pre-activation.
     """
     if not (math.isfinite(std) and std > 0):
         raise DepthlrError(f"std is {std}, but the scale of a pre-activation is a finite number above 0.")

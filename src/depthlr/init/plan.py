@@ -48,10 +48,14 @@ class ParameterInit:
 def init_plan(
     model: nn.Module, example: Any, *, variance: Variance = "gating", branch_scale: BranchScale = "auto"
 ) -> tuple[ParameterInit, ...]:
-    """The initialisation of every parameter of `model`, from one run on `example`.
+    """The initialization of every parameter of a model, from one run.
 
-    `variance="he"` takes q = 1/2 for every activation; `branch_scale` says which weights of a residual branch carry
-    K^(-1/2): its last one, each of them, none, or (auto) the last one unless the model is a transformer.
+    Args:
+        model: The model.
+        example: An input to run it on.
+        variance: "gating" takes q of each activation, "he" takes q = 1/2 for all.
+        branch_scale: Which weights of a residual branch are scaled by K^(-1/2): "last", "each", "none", or "auto". Auto
+            is the last one unless the model is a transformer.
     """
     if variance not in ("gating", "he"):
         raise DepthlrError(f"variance={variance!r}: it is 'gating' (by the activation's q) or 'he' (q = 1/2).")
@@ -94,7 +98,13 @@ def init_plan(
 
 
 def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: torch.Generator | None = None) -> None:
-    """Write a planned initialisation into the model, in place."""
+    """Write a planned initialization into a model, in place.
+
+    Args:
+        model: The model that was planned, or a copy.
+        plan: From `init_plan`.
+        generator: What weights are drawn from; torch's default generator if None.
+    """
     parameters = dict(unwrap(model).named_parameters())
     with torch.no_grad():
         for step in plan:

@@ -164,7 +164,15 @@ class CarriedRate:
 def carried_over_depth(
     rate: float, source_depth: float, target_depth: float, rule: str = "law", family: Family = "sgd"
 ) -> CarriedRate:
-    """Carry a rate between two depths by the rule of that name: arithmetic, without a model."""
+    """Carry a rate between two depths by a named rule: arithmetic, without a model.
+
+    Args:
+        rate: The rate tuned at the source depth.
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+        rule: A name in `RULES`.
+        family: The optimizer family.
+    """
     chosen = rule_named(rule)
     moved = carry(chosen, rate, source_depth, target_depth, family)
     facts = {ADAPTIVE} if family == "adam" else set()

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Point:
-    """The optima of one depth: mean and sample deviation of log10(rate); one observation has no deviation."""
+    """The optima of one depth: mean and standard deviation of log10(rate). One observation has no deviation."""
 
     depth: float
     log10_rate: float
@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Fit:
-    """rate = 10^intercept * depth^slope, how sure the slope is, and the points the line went through."""
+    """rate = 10^intercept * depth^slope, the slope's error and interval, and the fitted points."""
 
     slope: float
     stderr: float

@@ -205,7 +205,12 @@ class Study:
 
 
 def difference(old: Study, new: Study) -> list[str]:
-    """What changed between two studies, one entry a line: `training.batch: 128 -> 64`."""
+    """The entries that differ between two studies, one per line: `training.batch: 128 -> 64`.
+
+    Args:
+        old: A study.
+        new: Another study.
+    """
     before, after = _flat(old), _flat(new)
     return [
         f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
@@ -238,7 +243,11 @@ STUDY_TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Trai
 
 
 def read_study(path: Path | str) -> Study:
-    """The study in a TOML file; a study without a name takes the file's."""
+    """Read a study from a TOML file.
+
+    Args:
+        path: The file. A study without a name takes the file's name.
+    """
     place = Path(path)
     try:
         text = place.read_text(encoding="utf-8-sig")  # a byte-order mark is no part of it
@@ -257,7 +266,11 @@ def parse_study(text: str, *, name: str = "study", source: str = "The study") ->
 
 
 def study_from_dict(tables: Mapping[str, Any]) -> Study:
-    """The study in plain tables; an entry that is not known is refused, with the nearest that is."""
+    """Make a study from plain tables. An unknown entry is refused, and the error names the nearest known one.
+
+    Args:
+        tables: The tables of the study file.
+    """
     _known("The study", tables, ["name", *STUDY_TABLES])
     parts: dict[str, Any] = {}
     for key, kind in STUDY_TABLES.items():
@@ -276,7 +289,11 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
 
 
 def to_toml(study: Study) -> str:
-    """The study as TOML, every entry written out."""
+    """The study as TOML, with every entry written out.
+
+    Args:
+        study: The study.
+    """
     tables = study.to_dict()
     lines = [f"name = {_value(tables.pop('name'))}"]
     for key, entries in tables.items():

@@ -91,7 +91,11 @@ class Follower:
 
 
 def read_snapshot(path: Path | str) -> Snapshot:
-    """A study's file once; what is wrong with it is said as `read_store` says it."""
+    """Read a study's file once. Errors are those of `read_store`.
+
+    Args:
+        path: The study's file.
+    """
     return Follower(path).read() or _snapshot(read_store(path), 0)
 
 

@@ -254,14 +254,24 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadshe
 
 
 def to_csv(results: Results, *, times: bool = False) -> str:
-    """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
+    """Results as CSV. Floats are written so that they read back the same, infinity as inf, an unknown depth as nothing.
+
+    Args:
+        results: The results.
+        times: Also write the seconds and the end of each cell.
+    """
     columns = CSV_COLUMNS + TIMES if times else CSV_COLUMNS
     lines = [",".join(_field(row[column]) for column in columns) for row in results.rows(times=times)]
     return "\n".join([",".join(columns), *lines]) + "\n"
 
 
 def to_json(results: Results, *, times: bool = False) -> str:
-    """A list of objects; JSON has no infinity, so the loss of a diverged cell is null."""
+    """Results as a JSON list of objects. JSON has no infinity, so the loss of a diverged cell is null.
+
+    Args:
+        results: The results.
+        times: Also write the seconds and the end of each cell.
+    """
     table = [
         {key: None if isinstance(v, float) and math.isinf(v) else v for key, v in row.items()}
         for row in results.rows(times=times)

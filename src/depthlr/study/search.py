@@ -112,7 +112,13 @@ class SearchState:
 
 
 def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
-    """The cells of the current wave that are still to be run; none when the search is finished."""
+    """The cells of the current wave that are not trained yet. There are none when the search is finished.
+
+    Args:
+        search: How to search.
+        sizes: The sizes of the study.
+        known: The loss of every trained cell.
+    """
     return SearchState(search, sizes, known).missing
 
 
@@ -123,7 +129,15 @@ def estimate(
     seconds: Mapping[Cell, float],
     missing: Sequence[Cell] | None = None,
 ) -> Estimate:
-    """What is still to come after `known`; `missing` is what the search wants next, where that was worked out."""
+    """How many cells are still to come, and how long they take.
+
+    Args:
+        search: How to search.
+        sizes: The sizes of the study.
+        known: The loss of every trained cell.
+        seconds: The training time of every trained cell.
+        missing: What `missing_cells` returns, if it was computed before.
+    """
     if missing is None:
         return SearchState(search, sizes, known, seconds).estimate()
     count = _Count(search, sorted(sizes))

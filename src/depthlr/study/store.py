@@ -109,10 +109,14 @@ def open_store(
     depths: Mapping[int, int] | None = None,
     patience: float = 0.0,
 ) -> Iterator[Store]:
-    """The study's file, made if it is not there, for this process alone to write.
+    """Open a study's file for writing, by this process alone. The file is made if it does not exist.
 
-    The first run records the digest of its data and the models' effective depths. Once a cell is kept, a changed study,
-    other data and other depths are refused. Another writer is waited for `patience` seconds.
+    Args:
+        path: The study's file.
+        study: The study. If the file holds cells of another one, it is refused.
+        data_digest: The digest of the data, recorded by the first run. Other data are refused once a cell is kept.
+        depths: The effective depth of each size, recorded and checked in the same way.
+        patience: How many seconds to wait for another writer.
     """
     place = Path(path)
     with _sentences(place):
@@ -142,7 +146,11 @@ def open_store(
 
 
 def read_store(path: Path | str) -> Content:
-    """What a study's file holds, while a sweep writes it or after."""
+    """Read a study's file, during a sweep or after it.
+
+    Args:
+        path: The study's file.
+    """
     place = Path(path)
     with _sentences(place):  # of a name that is too long, too
         if not place.is_file():

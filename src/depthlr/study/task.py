@@ -78,7 +78,12 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
 
 
 def training_in_steps(study: Study, examples: Examples) -> Training:
-    """How a cell is trained, with its length in steps."""
+    """The training of a study, with its length in steps.
+
+    Args:
+        study: The study.
+        examples: What it trains on.
+    """
     given = study.training
     if given.epochs is None:
         return given
@@ -92,7 +97,12 @@ def epoch_steps(study: Study, examples: Examples) -> int:
 
 
 def judged_steps(study: Study, examples: Examples | None) -> int | None:
-    """How many of a cell's last steps it is judged by; None for all of them."""
+    """How many of its last steps a cell is judged by; None for all of them.
+
+    Args:
+        study: The study.
+        examples: What it trains on.
+    """
     if study.training.metric != "last_epoch":
         return None
     if examples is None:
@@ -118,7 +128,12 @@ def _branch_scale(study: Study) -> BranchScale:
 
 
 def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
-    """Total depth by size; `input` is the shape of one example, as a data set names it."""
+    """The total depth of each size.
+
+    Args:
+        study: The study.
+        input: The shape of one example, as a data set names it.
+    """
     return {
         size: effective_depth(*build(study.model.at(size), input=input, meta=True)).total for size in study.model.sizes
     }

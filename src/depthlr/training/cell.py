@@ -57,7 +57,12 @@ def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
 
 
 def failed_outcome(reason: str, seconds: float) -> Outcome:
-    """The outcome of a cell that could not be trained; it counts as diverged."""
+    """The outcome of a cell that could not be trained. It counts as diverged.
+
+    Args:
+        reason: One sentence.
+        seconds: The time that was spent.
+    """
     return Outcome(np.zeros(0, np.float32), seconds, True, failure=reason)
 
 

@@ -102,7 +102,11 @@ class SerialRunner(InProcess):
 
 
 def try_step(task: Task) -> None:
-    """Raise one sentence if the first step cannot be taken on the device that will train, before a file is made."""
+    """Raise one sentence if the first training step fails on the device that will train.
+
+    Args:
+        task: The task of one size.
+    """
     once = replace(task, training=replace(task.training.for_steps(1), schedule="constant", warmup=None, cooldown=None))
     SerialRunner(once, default_device()).run(Cell(0, 0, 0.0))
 

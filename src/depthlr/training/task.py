@@ -18,9 +18,12 @@ from depthlr.training.training import Training
 
 
 def mean_cross_entropy(output: Any, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean over all predictions of the readout: (batch, classes), (batch, tokens, classes) or (batch, classes, ...).
+    """The mean cross-entropy over all predictions.
 
-    Which of the last two is told by the target's shape; where both suit it, three dimensions are tokens.
+    Args:
+        output: The model's output; its readout is (batch, classes), (batch, tokens, classes) or (batch, classes, ...).
+        target: The labels.
+        label_smoothing: As in torch.
     """
     logits, labels = logits_and_labels(output, target)
     return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)

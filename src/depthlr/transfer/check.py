@@ -51,7 +51,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class SizeMeasurement:
-    """What was measured at one size, an entry a seed."""
+    """What was measured at one size, with one entry per seed."""
 
     size: int
     depth: Depth
@@ -82,7 +82,7 @@ class SizeMeasurement:
 
 @dataclass(frozen=True)
 class SizeCheck:
-    """One size: its rate for persistent energy 1, and how far off it rules put a rate tuned at the smallest size."""
+    """One size: its rate for persistent energy 1, and the errors of rates carried to it from the smallest size."""
 
     size: int
     depth: Depth
@@ -104,7 +104,7 @@ class SizeCheck:
 
 @dataclass(frozen=True)
 class TransferCheck:
-    """The verdict with its reason, and what it rests on: a row a size, and the exponent over effective depth."""
+    """The verdict, its reason, one row per size, and the fitted exponent over effective depth."""
 
     verdict: Verdict
     reason: str
@@ -142,12 +142,22 @@ def check_transfer(
     units: Units = None,
     limit: int | None = None,
 ) -> TransferCheck:
-    """Predict how well a rate tuned at the smallest of `sizes` carries to the others, by the law and by copying.
+    """Predict how well a rate tuned at the smallest size carries to the others, by the law and by copying.
 
-    `build(size)` gives a model initialised as it will be trained, drawn anew under each of `seeds` seeds; widths may
-    change with the size. What a rule carries is compared with what `persistent_energy` says, so there must be three
-    `batches` or more; a seed has `limit` of them. The optimizer is a factory or a name; the rest is as in
-    `update_energy`.
+    One step is measured at each size, and the rate that a rule carries is compared with what `persistent_energy` says.
+
+    Args:
+        build: Takes a size and returns a model, initialized as it will be trained. Widths may change with the size.
+        sizes: Two sizes or more, from small to large.
+        batches: Three batches or more, as in `persistent_energy`.
+        loss_fn: As in `update_energy`.
+        optimizer: A name, or a factory that takes the model.
+        seeds: The number of initializations per size.
+        units: Modules that count as one unit each, as in `effective_depth`.
+        limit: Batches per seed.
+
+    Returns:
+        The verdict (pass, caution or fail), its reason, and the measurements.
     """
     wanted = _sizes(sizes)
     names = range(check.count("The number of seeds", seeds, least=1))
@@ -184,7 +194,7 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
-    """The gravest finding is the verdict, the first of its kind the reason; the others are notes."""
+    """The verdict of the most serious problem. The first problem of that kind is the reason, and the others are notes."""
     fit = None
     if len({row.depth.total for row in measured}) > 1:
         depths = [row.depth.total for row in measured for _ in row.rates]
@@ -209,7 +219,12 @@ def _notes(fit: Fit | None) -> Iterator[str]:
 
 
 def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
-    """A size against the smallest, whose rate is carried."""
+    """Compare a size with the smallest one, whose rate is carried.
+
+    Args:
+        first: The measurement of the smallest size.
+        row: The measurement of the size.
+    """
     copied = first.found.decades - row.found.decades
     return SizeCheck(
         size=row.size,
@@ -225,7 +240,13 @@ def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
 
 
 def half_interval(here: float | None, there: float | None, seeds: int) -> float:
-    """Half of Student's interval for a difference, from two standard errors; infinite where one is not known."""
+    """Half of Student's interval for a difference. It is infinite if a standard error is not known.
+
+    Args:
+        here: The standard error of one number.
+        there: The standard error of the other.
+        seeds: The number of observations behind each.
+    """
     if not (here and there):
         return math.inf
     from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
@@ -234,7 +255,12 @@ def half_interval(here: float | None, there: float | None, seeds: int) -> float:
 
 
 def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Problem]:
-    """What speaks against carrying a rate by the law; what explains most comes first."""
+    """Reasons not to carry a rate by the law, the most important first.
+
+    Args:
+        rows: One entry per size.
+        fit: The exponent over depth, None if all sizes have one depth.
+    """
     yield from _growth(rows)
     yield from _exponent(fit)
     noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]

@@ -173,7 +173,13 @@ def _model_among(places: Sequence[Any]) -> nn.Module:
 
 
 def is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) -> bool:
-    """Is it known that the optimizer's step does not grow with the gradient?"""
+    """Is it known that the optimizer's step does not grow with the gradient?
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        family: The family, if the user gave it.
+        places: As in `family_of`.
+    """
     try:
         return (family or family_of(optimizer, places)) == "adam"
     except DepthlrError:
@@ -183,7 +189,12 @@ def is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) ->
 
 
 def group_ratios(optimizer: Any, model: nn.Module) -> tuple[float, ...]:
-    """The rates of a model's parameter groups over the largest, as the optimizer's factory sets them."""
+    """The rates of a model's parameter groups, relative to the largest.
+
+    Args:
+        optimizer: A name, or a factory that takes the model.
+        model: The model.
+    """
     return rate_ratios(optimizers_of(optimizer, model))
 
 
