@@ -20,7 +20,7 @@ _EVEN = 0.01  # steps may differ by this share of a step, so a grid printed to f
 
 @dataclass(frozen=True)
 class Optimum:
-    """The minimum of a curve. With an `edge` the true minimum may lie outside the range, and the rate is only a bound."""
+    """The minimum of a curve. With an `edge` the true minimum may lie outside the range: the rate is only a bound."""
 
     rate: float
     loss: float

@@ -194,7 +194,7 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
-    """The verdict of the most serious problem. The first problem of that kind is the reason, and the others are notes."""
+    """The verdict of the most serious problem. The first problem of that kind is the reason; the others are notes."""
     fit = None
     if len({row.depth.total for row in measured}) > 1:
         depths = [row.depth.total for row in measured for _ in row.rates]
