@@ -1,7 +1,7 @@
-"""How far a measurement is: what is being measured, how many of its batches are done, and how many there are.
+"""Progress of a measurement: what is being measured, how many of its batches are done, and how many there are.
 
-A function that measures opens a `measuring` block with its number of batches, and reports each with `count_batch`.
-A block inside another is a part of it. Whoever watches is told of every change: by default a line on stderr, where a
+A function that measures opens a `measuring` block with its number of batches, and reports each with `count_batch`. A
+block inside another is a part of it. The display is called after every change. By default it is a line on stderr, if a
 terminal or a notebook is attached.
 """
 
@@ -52,7 +52,9 @@ def use_display(display: Display) -> Iterator[None]:
 def measuring(total: int, what: str = "") -> Iterator[None]:
     """Measure on `total` batches, each of which `count_batch` reports.
 
-    A block inside another only says more closely `what` is measured: the outer one has counted its batches.
+    Args:
+        total: The number of batches. A block inside another only adds a label, since the outer one counted its batches.
+        what: A label of what is measured.
     """
     outer = _open.get()
     if outer is not None:

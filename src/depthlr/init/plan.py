@@ -214,8 +214,8 @@ def _norm_parameters(model: nn.Module) -> dict[str, str]:
 def _norm_constant(norm: nn.Module, name: str, parameter: Tensor) -> str:
     """Ones for a scale and zeros for a shift.
 
-    Torch's own norms scale by their weight, also where it was set to zero to begin a branch with nothing. Of others a
-    fresh one knows best: some store their scale as 1 + w.
+    Torch's own norms scale by their weight, even if it was set to zero so that a branch starts at zero. For other
+    norms a newly built one is read, because some store their scale as 1 + w.
     """
     if any(word in name for word in SHIFTS):
         return "zeros"
@@ -278,7 +278,7 @@ def _activations(graph: Graph, index: int) -> tuple[Pointwise, ...]:
 
 
 def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None:
-    """The last activation that made a value, and the value it was given where that is known.
+    """The last activation that made a value, and its input if that is known.
 
     It is a torch function, a scripted function, a module that writes one out (as GELU variants do), or the product of a
     value and its own activation, as in x * sigmoid(x).
@@ -325,7 +325,7 @@ class SelfGated:
 
 
 def with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
-    """PReLU as the leaky ReLU of the same q: a trace does not see its slopes, whose mean square alone enters."""
+    """PReLU as the leaky ReLU of the same q. A trace does not see its slopes; q depends on their mean square."""
     if node.name != "prelu" or not node.weights:
         return node
     slopes = parameters.get(node.weights[0])

@@ -1,16 +1,16 @@
 """The weighted line through log10(rate) against log10(depth), with an interval for its slope (Sec. Experiments).
 
-Weights. The paper weights each depth by one over its sample variance. Three seeds know their variance so poorly that
-such weights alone are noisy: over 20 depths the 95 % interval then holds the true slope 73 % of the time (`coverage`
-in tests/law/test_fit.py). So each depth's variance is averaged with the pooled one, which counts as `pooling` further
-degrees of freedom (0: the paper's weights). A depth with one seed, or whose seeds all agree, thereby borrows the pooled
-variance. A grid of `spacing` decades adds a floor: it rounds an optimum with variance spacing^2 / 12, and seeds that
-agree share that rounding, so the floor holds for their mean. With no variance known at all, the line is unweighted.
+Weights. The paper weights each depth by one over its sample variance. With three seeds that variance is so noisy that
+over 20 depths the 95 % interval holds the true slope 73 % of the time (`coverage` in tests/law/test_fit.py). So each
+depth's variance is averaged with the pooled one, which counts as `pooling` further degrees of freedom (0: the paper's
+weights). A depth with one seed, or whose seeds all agree, uses the pooled variance. A grid of `spacing` decades adds a
+floor: it rounds an optimum with variance spacing^2 / 12. Seeds that agree share that rounding, so the floor applies to
+their mean. If no variance is known, the line is unweighted.
 
 Interval. The slope's error is estimated twice: from the seeds (t with the seeds' degrees of freedom) and from the
-scatter of the depths about the line (t with depths - 2). The wider interval counts. The standard error is likewise the
-seeds' one times max(1, sqrt(reduced chi^2)), the Birge factor. Two depths have no scatter, and one seed has no spread:
-an interval that neither can give is infinite.
+scatter of the depths about the line (t with depths - 2). The wider interval counts. The standard error is the seeds'
+one times max(1, sqrt(reduced chi^2)), the Birge factor. Two depths have no scatter, and one seed has no spread: if
+neither estimate exists, the interval is infinite.
 
 Band. At the weighted centre of log10 depth the line's height and slope err independently, so the line's own error at x
 is half^2 = half_slope^2 ((x - centre)^2 + spread^2), with spread the weighted deviation of log10 depth.
@@ -78,7 +78,7 @@ class Fit:
 
     @property
     def r2_text(self) -> str:
-        """`, R² 0.98`, to stand behind a slope; nothing where there is none."""
+        """`, R² 0.98`, to append to a slope. It is empty if R² is not known."""
         return "" if self.r2 is None else f", R² {self.r2:.2f}"
 
     def predict(self, depth: float) -> float:

@@ -167,7 +167,7 @@ def transfer_by_power(rate: float, source_depth: float, target_depth: float, exp
 def recommended_rule(
     *, schedule: str = "constant", steps: int | None = None, own_init: bool = False, measurable: bool = False
 ) -> str:
-    """The name of the rule that the evidence recommends, by facts of the recipe alone.
+    """The name of the rule that the evidence recommends for a recipe.
 
     Args:
         schedule: How the rate changes during the run.

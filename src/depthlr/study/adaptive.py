@@ -1,19 +1,18 @@
-"""The grid's optimum from about a tenth of its cells: start near it, then run every rate that could still undercut it.
+"""The grid's optimum from about a tenth of its cells: start near it, then run every rate that could still be better.
 
-A curve of loss against log rate is a broad bowl: it falls gently, its bottom is ragged over a few grid steps, and on
-the right it rises steeply until training diverges. So
+A curve of loss against log rate falls gently, is rough over a few grid steps around its minimum, and rises steeply on
+the right until training diverges. The search has four parts:
 
 1. start: the smallest size scans the grid on its first seed, every 16th of 80 rates, then halves the stride around the
    best. A deeper size extrapolates the shallower ones' optima along a power law.
 2. opening: every seed runs the start and two steps to either side of it.
-3. walk: from a seed's best rate outwards on both sides, rate by rate, until two in a row (or one, beyond doubt) lie
-   above the best by more than the curves are rough, or six were run. A new best starts the walk anew, so none stops
-   at a window's edge.
-4. exchange: where seeds end half a decade apart, each tries the others' best rates, and walks on from one that is
-   better: a dip beside divergence, or the other side of a ridge, would else pass for an optimum.
+3. walk: from a seed's best rate outwards on both sides, rate by rate. A side ends when two rates in a row (or one, far
+   above) exceed the best by more than the roughness of the curve, or after six rates. A new best restarts the walk.
+4. exchange: if seeds end half a decade apart, each tries the others' best rates, and walks on from one that is better.
+   Otherwise a dip near divergence could pass for an optimum.
 
-The roughness is measured: how far a loss lies from the line through its neighbours, near the optima of this size and
-the one before. So a smooth landscape costs few cells, and a ragged one more. `experiments/speed/search.py` measures it.
+The roughness is measured: the distance of a loss from the line through its neighbours, near the optima of this size and
+the one before. A smooth landscape costs few cells, a rough one more. `experiments/speed/search.py` measures the search.
 """
 
 from __future__ import annotations
@@ -43,7 +42,12 @@ REMEMBERED = 3  # sizes the extrapolation looks back on
 
 
 def adaptive(search: Search, sizes: Sequence[int]) -> Plan:
-    """Sizes ascend, and each starts from what the ones before it found."""
+    """A plan that goes from small to large sizes. Each size starts from the optima of the smaller ones.
+
+    Args:
+        search: The grid and the seeds.
+        sizes: The sizes, ascending.
+    """
     optima: dict[int, float] = {}  # mean index of the seeds' optima
     before: list[LossByIndex] = []
     for size in sizes:
@@ -65,7 +69,13 @@ def adaptive(search: Search, sizes: Sequence[int]) -> Plan:
 
 
 def predict_optimum(optima: Mapping[int, float], size: int, search: Search) -> int | None:
-    """The index where this size's optimum should lie: a line through the last ones, its slope drawn towards -1."""
+    """The expected index of a size's optimum: a line through the last optima, with its slope shrunk towards -1.
+
+    Args:
+        optima: The optimum of each smaller size.
+        size: The size.
+        search: The grid.
+    """
     if not optima:
         return None
     last = list(optima.items())[-REMEMBERED:]
@@ -78,7 +88,13 @@ def predict_optimum(optima: Mapping[int, float], size: int, search: Search) -> i
 
 
 def next_rates(curve: Mapping[int, float], rough: float, points: int) -> list[int]:
-    """The next rates of one seed's curve that could still undercut its best."""
+    """The next rates of one seed's curve that could still be better than its best.
+
+    Args:
+        curve: The known losses, by index into the grid.
+        rough: The roughness of the log loss.
+        points: The number of rates in the grid.
+    """
     known = sorted(curve)
     centre = best_index(curve)
     if curve[centre] == math.inf:  # nothing trained yet: go down, twice as far each time
@@ -99,7 +115,12 @@ def next_rates(curve: Mapping[int, float], rough: float, points: int) -> list[in
 
 
 def exchange_optima(curves: Sequence[Mapping[int, float]], search: Search) -> Points:
-    """The best rates of other seeds, for those seeds that ended far from them and have not run them."""
+    """The best rates of other seeds, for those seeds that ended far from them and have not run them.
+
+    Args:
+        curves: One curve per seed.
+        search: The grid and the seeds.
+    """
     optima = {best_index(curve) for curve in curves if math.isfinite(min(curve.values()))}
     return [
         (seed, other)
@@ -148,7 +169,7 @@ def _walk(curve: Mapping[int, float], centre: int, side: int, end: int, rough: f
 
 
 def _scan(search: Search, size: int, curves: list[LossByIndex]) -> Generator[list[Cell], Mapping[Cell, float], None]:
-    """The first seed alone, coarse to fine, down to every other rate around the best; of diverged rates, downwards."""
+    """Scan with the first seed, coarse to fine, down to every other rate around the best. If all diverged, go down."""
     stride = 1
     while stride * 2 * 5 <= search.points:
         stride *= 2

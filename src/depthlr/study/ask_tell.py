@@ -1,7 +1,7 @@
-"""A study whose cells another scheduler trains: `ask` says which cells to train, `tell` takes their losses.
+"""Studies whose cells another scheduler trains: `ask` names the cells to train, `tell` takes their losses.
 
-Both may be repeated. `ask` changes nothing, and prints the same cells until their losses are told. `tell` checks all
-lines before it writes any, and a loss that is told twice is kept once.
+Both may be repeated. `ask` changes nothing, and returns the same cells until it has their losses. `tell` checks all
+lines before it writes any. A loss that is given twice is kept once.
 """
 
 from __future__ import annotations
@@ -30,18 +30,23 @@ NEAR = 1e-5  # relative difference within which a rate is one of the grid's: pri
 
 
 def create_study(study: Study, path: Path | str) -> None:
-    """Make a study's file, if it is not there, with the effective depths of its models, where they are known."""
+    """Create a study's file if it does not exist, with the effective depths of its models if they are known.
+
+    Args:
+        study: The study.
+        path: Its file.
+    """
     if not Path(path).exists():
         with open_store(path, study, depths=None if study.model.spec is None else depths_of(study)):
             pass
 
 
 def ask(path: Path | str, count: int | None = None) -> list[dict[str, Any]]:
-    """The cells that the search wants trained now, as JSON objects; none if it is finished.
+    """The cells to train now, as JSON objects. There are none if the search is finished.
 
     Args:
-        path: the study's file.
-        count: the first so many of them; all unless given.
+        path: The study's file.
+        count: Return at most this many.
     """
     content = read_store(path)
     cells = search_state(content).missing[:count]

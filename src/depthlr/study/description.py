@@ -36,9 +36,9 @@ DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every m
 
 @dataclass(frozen=True)
 class Models:
-    """The model, the argument that makes it deeper (layers or blocks), and the values that argument takes.
+    """The model, the argument that makes it deeper (layers or blocks), and the values of that argument.
 
-    Where another program trains the cells, the sizes may stand alone: then no effective depth is known.
+    If another program trains the cells, the model may be left out; then no effective depth is known.
     """
 
     spec: str | None = None
@@ -92,13 +92,13 @@ class Data:
     """A data set and its held-out part.
 
     Args:
-        name: of the data set.
-        folder: where it lies.
-        limit: train on its first so many examples; all, unless told.
-        validation: what runs are evaluated on: a share of the data set (0.1), a number of its examples (5000), one of
+        name: The name of the data set.
+        folder: Where it lies.
+        limit: Train on its first examples only, this many.
+        validation: What runs are evaluated on: a share of the data set (0.1), a number of its examples (5000), one of
             its splits ("test"), or the user's own as package.module:callable.
-        loaders: processes that read batches ahead on a GPU machine, of data larger than memory; none, unless told. It
-            changes no result, so it is no part of a study's digest.
+        loaders: Processes that read batches ahead on a GPU machine, for data larger than memory. They change no result,
+            so they are no part of a study's digest.
     """
 
     name: str = "digits"
@@ -257,7 +257,13 @@ def read_study(path: Path | str) -> Study:
 
 
 def parse_study(text: str, *, name: str = "study", source: str = "The study") -> Study:
-    """The study in a TOML text; `name` is what it is called unless it says so itself."""
+    """Read a study from TOML text.
+
+    Args:
+        text: The text.
+        name: The study's name, if the text has none.
+        source: What errors call the text.
+    """
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # the decoder's own, and those of numbers and nesting without end

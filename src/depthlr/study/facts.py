@@ -31,7 +31,11 @@ class Environment:
 
 
 def current_environment(device: str | None = None) -> Environment:
-    """This process with the device that torch calls so: its GPU, or else its CPU, as `open_engine` chooses."""
+    """The environment of this process.
+
+    Args:
+        device: A device as torch names it. None takes the one that `open_engine` chooses.
+    """
     return Environment(_name(device), torch.__version__, VERSION, platform.python_version())
 
 

@@ -1,7 +1,7 @@
-"""A study's file followed while a sweep writes it: only what is new is read, and the writer never waits for long.
+"""Follow a study's file while a sweep writes it. Only new records are read, and the writer never waits for long.
 
 Each reading opens its own connection and reads a few records at a time, so that no lock lasts beyond milliseconds. The
-file is touched through SQLite alone: closing it otherwise would drop the locks of a sweep in the same process.
+file is accessed through SQLite only: closing it otherwise would drop the locks of a sweep in the same process.
 """
 
 from __future__ import annotations

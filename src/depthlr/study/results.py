@@ -108,12 +108,12 @@ class Results:
 
     @cached_property
     def tuned_rates(self) -> dict[int, float]:
-        """By size, small ones first: the geometric mean of its seeds' optima inside the range, where there are any."""
+        """The geometric mean of the seeds' optima inside the range, by size. Sizes without one are left out."""
         return {size: geometric(best.rate for best in found) for size, found in self._inside.items()}
 
     @cached_property
     def doubts(self) -> dict[int, str]:
-        """By size, why its best rate says little; sizes that are still being searched are not judged."""
+        """Why a best rate means little, by size. Sizes that are still being searched are not judged."""
         undecided = min((cell.size for cell in self.missing), default=math.inf)
         chance = chance_loss(self.study) if self.described else None
         judged_by = "validation loss" if self.described and self.metric.startswith("validation") else "loss"
@@ -183,7 +183,7 @@ class Results:
         )
 
     def rows(self, *, times: bool = False) -> list[dict[str, Any]]:
-        """One a cell, by size, seed and rate; depth is None where it was not counted, a diverged loss infinite."""
+        """One row per cell, by size, seed and rate. An unknown depth is None, a diverged loss infinite."""
         table = []
         for record in self.records:
             cell = record.cell

@@ -1,9 +1,9 @@
-"""What to run next, as a function of what is known, and how much is still to come.
+"""Which cells to train next, as a function of the known losses, and an estimate of what is still to come.
 
-A plan yields waves of cells. It is told only the losses it asked for, and only in whole waves. So the cells it asks for
-depend neither on the order in which they finish, nor on when a sweep was interrupted: a resumed sweep ends with the
-very same ones. `SearchState` goes on from wave to wave, at a cost per cell that does not grow with their number;
-`missing_cells` replays the plan from the start.
+A plan yields waves of cells. It gets only the losses it asked for, and only in whole waves. The cells therefore do not
+depend on the order in which they finish, or on interruptions: a resumed sweep trains the same cells. `SearchState`
+continues from wave to wave, at a cost per cell that does not grow with their number. `missing_cells` replays the plan
+from the start.
 """
 
 from __future__ import annotations
@@ -206,7 +206,12 @@ class _Count:
 
 
 def cells_per_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
-    """What a size and seed will take, from what finished pairs took; those at work count once they took more."""
+    """How many cells a size and seed will take, from finished pairs. An unfinished pair counts once it took more.
+
+    Args:
+        finished: The numbers of cells of finished pairs.
+        at_work: The numbers of cells of unfinished pairs so far.
+    """
     every = [*finished, *at_work]
     return max(_blended(sum(finished), len(finished)), _blended(sum(every), len(every)))
 

@@ -162,7 +162,12 @@ def read_store(path: Path | str) -> Content:
 
 @contextmanager
 def reading(path: Path, patience: float = WRITE_TIMEOUT) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads a study's file, and waits for its writer's commit so many seconds."""
+    """A read-only connection to a study's file.
+
+    Args:
+        path: The study's file.
+        patience: How many seconds to wait for its writer's commit.
+    """
     # Even a reader must be able to write where a killed process left a journal to roll back.
     mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
     with _connection(path, mode, patience) as connection:
@@ -235,7 +240,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
-    """Write the cells' table anew from its sound records, and every index; what was dropped."""
+    """Rewrite the table of cells from its sound records, and every index. Return what was dropped."""
     rows = connection.execute(f"SELECT rowid, {', '.join(RECORD_COLUMNS)} FROM cells NOT INDEXED").fetchall()
     sound = {row: read_record(row[1:]) is not None for row in rows}
     connection.execute("DROP TABLE cells")
@@ -363,7 +368,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """What can go wrong with a file, as a sentence; whatever was committed before is safe."""
+    """Turn errors of the file into one sentence. Whatever was committed before is safe."""
     try:
         yield
     except UnicodeDecodeError as error:  # Python fails on SQLite's own message, which quotes the damaged bytes

@@ -44,13 +44,13 @@ def data_digest(examples: Examples | None, held_out: Examples | None = None) -> 
 
 
 def task_at(study: Study, size: int, examples: Examples, held_out: Examples | None = None) -> Task:
-    """The study's models of one size on these examples, with a seed's initialisation alike on every device.
+    """The task of one size of a study. A seed's initialization is the same on every device.
 
     Args:
-        study: what is trained, and how.
-        size: the value of the argument that the study varies.
-        examples: to train on.
-        held_out: to evaluate on, if anything.
+        study: What is trained, and how.
+        size: The value of the argument that the study varies.
+        examples: The training data.
+        held_out: What to evaluate on, if anything.
     """
     spec = study.model.at(size)
     template, example = build(spec, input=examples.input)
@@ -115,7 +115,7 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 
 def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterInit, ...]:
-    """What is drawn anew: nothing where the model is to start as its builder leaves it."""
+    """The planned initialization; nothing if the model keeps its builder's."""
     if study.training.variance == "own":
         return ()
     variance: Variance = "he" if study.training.variance == "he" else "gating"

@@ -87,7 +87,7 @@ ACTIVATION_NAMES = POWERS | frozenset(
 
 
 def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
-    """The number by which a call multiplies its tensor, or the second term of a sum; 1 where there is none."""
+    """The number by which a call multiplies its tensor, or the second term of a sum; 1 if there is none."""
     if name in ADDITIONS:
         alpha = kwargs.get("alpha", 1)
         return float(alpha) if isinstance(alpha, int | float) else 1.0
@@ -99,9 +99,13 @@ def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def fan_in(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Tensor]) -> int:
-    """Inputs to one feature where a call multiplies the signal by a parameter; 0 where it does not.
+    """The number of inputs to one feature, if a call multiplies the signal by a parameter; else 0.
 
-    `operands` are those of its arguments that come from parameters.
+    Args:
+        name: The operation.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        operands: Those of its arguments that come from parameters.
     """
     if name in RECURRENT_CELLS or name in RECURRENT:
         return int(operands[0].shape[-1])

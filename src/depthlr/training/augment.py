@@ -1,7 +1,7 @@
 """Augmentation of image batches on the device: flip, crop with padding, mixup, cutmix.
 
-All chances are numbers drawn beforehand from the seed, one row an example, so a captured step draws nothing: it can be
-replayed, several cells can train beside each other, and every device sees the same batches.
+All random numbers are drawn from the seed before the run, one row per example. A captured step therefore draws nothing
+and can be replayed, several cells can train at the same time, and every device sees the same batches.
 """
 
 from __future__ import annotations

@@ -76,12 +76,12 @@ class Commands(Executor):
     """Runs a command for each cell, several at a time.
 
     Args:
-        command: what to run, with {rate}, {size} and {seed}; `{{` and `}}` stand for braces.
-        workers: how many run at a time; one for each GPU unless given, or one where there is none.
-        limits: the time limit of a cell, and how often it is tried again if a signal ended its process.
-        result: a file that the command writes, with the same fields: JSON, JSON lines, or CSV, whose last row counts.
-        key: the entry that holds the loss.
-        shell: let a shell read the command; without one it is split as a shell would split it.
+        command: The command, with {rate}, {size} and {seed}; `{{` and `}}` stand for braces.
+        workers: How many run at a time. None takes one per GPU, or one without a GPU.
+        limits: The time limit of a cell, and how often it is tried again if a signal ended its process.
+        result: A file that the command writes, with the same fields: JSON, JSON lines, or CSV, whose last row counts.
+        key: The entry that holds the loss.
+        shell: Let a shell read the command. Without one it is split as a shell would split it.
     """
 
     def __init__(

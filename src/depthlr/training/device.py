@@ -12,12 +12,12 @@ from depthlr.errors import DepthlrError
 
 
 def default_device() -> str:
-    """The GPU, where there is one."""
+    """ "cuda" if there is a GPU, else "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def available_cores() -> int:
-    """Those this process may use, where the system says so: a Mac counts its cores only."""
+    """The number of cores that this process may use, or of all cores if the system does not say."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -129,7 +129,7 @@ class HeldOut:
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode, with each module's own mode put back afterwards."""
+    """Put the model into eval mode, and restore each module's mode afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

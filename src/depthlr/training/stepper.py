@@ -121,7 +121,12 @@ class Stepper:
 
 
 def copy_model(task: Task, model: nn.Module) -> nn.Module:
-    """A model like this one: a copy, which is faster than building and initialising anew, where it can be copied."""
+    """A second model like this one. A copy is faster than building it again, but some models cannot be copied.
+
+    Args:
+        task: Builds a model that cannot be copied.
+        model: The model.
+    """
     try:
         return deepcopy(model)
     except RuntimeError:  # tensors that are computed, as old-style weight norm leaves behind, cannot be
@@ -129,14 +134,14 @@ def copy_model(task: Task, model: nn.Module) -> nn.Module:
 
 
 def draw_start(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:
-    """A seed's beginning, drawn on the CPU into `model`, so that every device starts from the same numbers.
+    """The start of a seed, drawn on the CPU into `model`, so that every device starts from the same numbers.
 
     Args:
-        task: what is trained.
-        model: the model to draw into.
-        seed: of the cell.
-        device: where it is trained.
-        on_host: the examples stay on the host, and so does their order.
+        task: What is trained.
+        model: The model to draw into.
+        seed: The seed of the cell.
+        device: Where it is trained.
+        on_host: The examples stay on the host, and so does their order.
     """
     task.initialise(model, seed)
     named = (*model.named_parameters(), *model.named_buffers())

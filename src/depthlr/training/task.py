@@ -44,14 +44,14 @@ class Task:
     """A model of one size, on its data.
 
     Args:
-        build: makes the model.
-        initialise: writes a seed's weights and buffers into a model.
-        examples: what is trained on.
-        training: how, with its length in steps.
-        loss_fn: of the model's output and the targets; held-out data are judged by it as it is.
-        limit: use the first so many examples.
-        held_out: what a run is evaluated on, if anything.
-        loaders: processes that read batches ahead, of data that stays on the host while a GPU trains.
+        build: Builds the model.
+        initialise: Writes a seed's weights and buffers into a model.
+        examples: The training data.
+        training: How to train, with the length in steps.
+        loss_fn: Takes the model's output and the targets. Held-out data are judged by it without label smoothing.
+        limit: Use only the first examples, this many.
+        held_out: What a run is evaluated on, if anything.
+        loaders: Processes that read batches ahead, for data that stay on the host while a GPU trains.
     """
 
     build: Callable[[], nn.Module]
@@ -64,7 +64,7 @@ class Task:
     loaders: int = 0
 
     def order(self, seed: int) -> Tensor:
-        """Which examples each step sees, int64 (steps, batch): the same for every rate of a seed."""
+        """The indices of the examples of each step, int64 (steps, batch). They are the same for every rate of a seed."""
         count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
         return batch_order(count, self.training.batch, self.training.run_steps, seed)
 

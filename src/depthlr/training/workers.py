@@ -1,6 +1,6 @@
-"""Cells on several CPU cores: one process a core, one thread each, which beats threads on small models.
+"""Cells on several CPU cores: one process per core with one thread each, which is faster than threads for small models.
 
-A cell that raises, exits, hangs or takes its process down is lost alone: its outcome says why, and the others go on.
+A cell that raises, exits, hangs or crashes its process is lost alone: its outcome says why, and the others continue.
 The task, with its examples, goes to the workers in one temporary file that they map into memory. Shared memory
 (`/dev/shm`) would need no file, but containers often have 64 MB of it, and a killed process leaves its segments behind.
 """
@@ -203,7 +203,7 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
 
 
 def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) -> Outcome:
-    """A cell's outcome, whatever the model's own code does."""
+    """Train a cell. Errors of the model's own code become an outcome."""
 
     def train() -> Outcome:
         if cell.size not in runners:
@@ -217,7 +217,7 @@ def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) 
 
 
 def _die_with_the_pool(file: Path, ends: Connection) -> None:
-    """The other end closes with the pool, and with the process that holds it, however that dies."""
+    """End this process when the other end closes, which also happens if the process of the pool is killed."""
     connection.wait([ends])
     file.unlink(missing_ok=True)
     os._exit(1)

@@ -71,12 +71,12 @@ class SizeMeasurement:
 
     @cached_property
     def error(self) -> float | None:
-        """The standard error of log10 of the rate, as the seeds alone show it; None where nothing is known of it."""
+        """The standard error of log10(rate) over seeds. None if it is not known."""
         return self.sd / math.sqrt(len(self.rates)) if self.sd else None
 
     @cached_property
     def rates(self) -> list[float]:
-        """One a seed."""
+        """One rate per seed."""
         return [one.rate for one in self.persistent]
 
 

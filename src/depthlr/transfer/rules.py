@@ -249,26 +249,29 @@ def transfer_rate(
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or two recipes.
 
     Initialize both models by `init_` for the law, and as they will be trained for `Measured`. The result's `in_scope`
-    says whether what the rule assumes was found. What speaks against the rate is in `notes`, which printing it shows.
+    says whether the rule's assumptions hold. Its `notes`, which are printed with it, say what speaks against the rate.
 
     Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
     exponent, that of the rule 'constant'.
     It is the default for recipes with a schedule or of 500 steps or more.
 
     Args:
-        rate: the rate tuned on the source.
-        source: a depth, a model, a function that builds it, energies measured before, or a `Recipe`.
-        target: the same. Functions that build the models let `Measured` average over initializations.
-        example: an input on which a model's depth is counted; the first of `batches` unless given.
-        rule: a rule, or its name. None takes the one that `recommended_rule` names for the recipes.
-        batches: with `loss_fn` and `optimizer`, what the step is measured on, as `update_energy` takes them.
-        loss_fn: of output and target; None takes the model's own loss.
-        optimizer: a name, or a factory that takes the model.
-        family: whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that ask.
-        aggregate: which mean of energies the rule "am-mup" takes.
-        seed: the first seed.
-        seeds: how many initializations are measured.
-        units: modules that count as one unit each, as in `effective_depth`.
+        rate: The rate tuned on the source.
+        source: A depth, a model, a function that builds it, energies measured before, or a `Recipe`.
+        target: The same. Functions that build the models let `Measured` average over initializations.
+        example: An input on which a model's depth is counted. None takes the first of `batches`.
+        rule: A rule, or its name. None takes the one that `recommended_rule` names for the recipes.
+        batches: What the step is measured on, as `update_energy` takes them.
+        loss_fn: Takes output and target. None takes the model's own loss.
+        optimizer: A name, or a factory that takes the model.
+        family: Whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that need it.
+        aggregate: The mean of energies that the rule "am-mup" takes.
+        seed: The first seed.
+        seeds: How many initializations are measured.
+        units: Modules that count as one unit each, as in `effective_depth`.
+
+    Returns:
+        The rate with its interval, and how it was computed.
     """
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)
