@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from depthlr.optimizers import make_optimizers
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 from depthlr.training.cell import Cell, Outcome, has_diverged
-from depthlr.training.device import autocast, products_in
+from depthlr.training.device import autocast, matmul_precision
 from depthlr.training.schedule import factors_of
 from depthlr.training.task import Task
 
@@ -28,7 +28,7 @@ def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") ->
     optimizers = make_optimizers(training, model, cell.rate)
     factors = factors_of(training.schedule, training.run_steps, training.warmup or 0.0, training.cooldown or 0.0)
     losses: list[Tensor] = []
-    with random_states_kept(cell.seed), products_in(training.precision):
+    with preserve_random_states(cell.seed), matmul_precision(training.precision):
         for step, factor in enumerate(factors):
             inputs, target = examples.batch(order[step])
             with autocast(training.precision, device):

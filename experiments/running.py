@@ -19,15 +19,15 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
-from depthlr.study.facts import Environment, environment
-from depthlr.study.record import Record, record
+from depthlr.study.facts import Environment, current_environment
+from depthlr.study.record import Record, make_record
 from depthlr.study.results import Results
 from depthlr.study.run import Progress, Silent, sweep
 from depthlr.study.search import Estimate
 from depthlr.study.store import Store
 from depthlr.study.task import judged_steps, task_at
 from depthlr.training.cell import Cell
-from depthlr.training.device import chosen_device
+from depthlr.training.device import default_device
 from depthlr.training.engine import open_engine
 from depthlr.training.executor import Executor
 from experiments.tables import Shape, an_object, or_else, read_text, shaped, write_json
@@ -84,7 +84,7 @@ PROVENANCE: Shape = {
 
 def provenance(precision: str, examples: Examples, ran: Environment | None = None) -> dict[str, Any]:
     """Plain values, as JSON has them; of this process, unless it ran elsewhere."""
-    here = ran or environment()
+    here = ran or current_environment()
     return {
         "device": here.device,
         "precision": precision,
@@ -226,7 +226,7 @@ def train_cells(
     left = len(missing)
     with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
         for cell, outcome in executor.train(missing):
-            store.put(record(cell, outcome, last))
+            store.put(make_record(cell, outcome, last))
             done()
             left -= 1
             if left:  # the last cell of all is worth its tail
@@ -235,7 +235,7 @@ def train_cells(
 
 def precision_or_default(precision: str | None) -> str:
     """The given precision; else bf16 on a GPU and fp32 on a CPU."""
-    return precision or ("bf16" if chosen_device() == "cuda" else "fp32")
+    return precision or ("bf16" if default_device() == "cuda" else "fp32")
 
 
 def run_command(app: typer.Typer) -> None:

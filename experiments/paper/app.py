@@ -16,7 +16,7 @@ from depthlr.cli.options import Json, given_options
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import data_folder
-from depthlr.errors import DepthlrError, exits_told
+from depthlr.errors import DepthlrError, report_exit
 from depthlr.law.fit import Fit
 from depthlr.training.training import PRECISIONS
 from experiments.paper import RECIPES
@@ -35,7 +35,7 @@ OF_RUNS = ("protocol", "seconds", "precision", "at_once", "resume_tables")
 
 
 @app.command(cls=LiteralHelp)
-@exits_told()
+@report_exit()
 def reproduce(
     context: typer.Context,
     recipe: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(RECIPES)} [all]")] = None,

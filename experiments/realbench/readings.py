@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from depthlr.study.task import load_data, task_at
-from depthlr.training.stepper import Stepper, start_of
-from depthlr.training.task import Task, predictions
+from depthlr.training.stepper import Stepper, draw_start
+from depthlr.training.task import Task, logits_and_labels
 from experiments.realbench.oracle import placed
 from experiments.realbench.recipes import RealRecipe
 
@@ -82,7 +82,7 @@ def readings(
     task: Task, stepper: Stepper, seed: int, rate: float, steps: Sequence[int]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
     """Train one run and read it: the step, then rate, energy, variance, and losses after 0, 1 and 2 such steps."""
-    start = start_of(task, task.build(), seed, stepper.device)
+    start = draw_start(task, task.build(), seed, stepper.device)
     stepper.load(start, rate)
     fresh = start.order[-BATCHES:]
     for step in range(max(steps) + 1):
@@ -142,5 +142,5 @@ def _outputs(
         inputs, target = stepper.examples.batch(indices)
         output = stepper.model(inputs)
         losses.append(float(task.loss_fn(output, target)))
-        outputs.append(predictions(output, target)[0].float())
+        outputs.append(logits_and_labels(output, target)[0].float())
     return torch.cat(outputs), sum(losses) / len(losses)

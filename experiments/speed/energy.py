@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from depthlr import init_, persistent_energy, update_energy
-from depthlr.energy.batches import LEARNT_FROM
+from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.models.build import build
 
 JOBS = ("step", "energy", "persistent")
@@ -44,7 +44,7 @@ def measure(spec: str, job: str, batch: int, device: str, repeats: int) -> dict[
         update_energy(model, (x, y), F.cross_entropy, optimizer)
 
     def persistent() -> None:
-        persistent_energy(model, [(x, y)] * (LEARNT_FROM + 1), F.cross_entropy, optimizer)
+        persistent_energy(model, [(x, y)] * (GRADIENT_BATCHES + 1), F.cross_entropy, optimizer)
 
     run = {"step": train, "energy": energy, "persistent": persistent}[job]
     cuda = device == "cuda"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from depthlr.present.report import FORMATS, report
+from depthlr.present.report import FORMATS, render_report
 from depthlr.study import open_store
-from depthlr.study.record import COLUMNS, record
+from depthlr.study.record import RECORD_COLUMNS, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.speed.landscape import landscape, study
 
@@ -34,11 +34,11 @@ def write(path: Path, sizes: Sequence[int], seeds: int, points: int) -> int:
             for place, rate in enumerate(made.study.search.rates):
                 loss = np.float32(made.losses[row, column, place])
                 outcome = Outcome(np.full(STEPS, loss, dtype=np.float32), 0.1, not np.isfinite(loss))
-                rows.append(record(Cell(size, seed, rate), outcome, None).row())
+                rows.append(make_record(Cell(size, seed, rate), outcome, None).row())
     connection = sqlite3.connect(path)
     with connection:
-        marks = ", ".join("?" * len(COLUMNS))
-        connection.executemany(f"INSERT INTO cells ({', '.join(COLUMNS)}) VALUES ({marks})", rows)
+        marks = ", ".join("?" * len(RECORD_COLUMNS))
+        connection.executemany(f"INSERT INTO cells ({', '.join(RECORD_COLUMNS)}) VALUES ({marks})", rows)
     connection.close()
     return len(rows)
 
@@ -56,7 +56,7 @@ def main() -> None:
         cells = write(path, range(2, 2 + given.sizes), given.seeds, given.points)
         for form in FORMATS:
             start = time.perf_counter()
-            text = report(path, form)
+            text = render_report(path, form)
             seconds = time.perf_counter() - start
             (folder / f"many.{form}").write_text(text, encoding="utf-8")
             print(f"{cells} cells as {form}: {seconds:.2f} s, {len(text.encode()) / 1e6:.2f} MB")

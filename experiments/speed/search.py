@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from depthlr.data import load
-from depthlr.study import Models, Search, Study, Training, task_at, wanted
-from depthlr.study.adaptive import best
+from depthlr.study import Models, Search, Study, Training, missing_cells, task_at
+from depthlr.study.adaptive import best_index
 from depthlr.training.cell import Cell
 from depthlr.training.serial import SerialRunner
 from experiments.speed.landscape import Landscape, landscape
@@ -46,13 +46,13 @@ def score(landscapes: Iterable[Landscape]) -> Score:
     for given in landscapes:
         search, sizes = given.study.search, given.study.model.sizes
         known: dict[Cell, float] = {}
-        while wave := wanted(search, sizes, known):
+        while wave := missing_cells(search, sizes, known):
             known |= {cell: given.loss(cell) for cell in wave}
         cells += len(known)
         for row, size in enumerate(sizes):
             for column, seed in enumerate(search.seeds):
                 curve = {search.rates.index(c.rate): v for c, v in known.items() if (c.size, c.seed) == (size, seed)}
-                found, true = best(curve), int(given.losses[row, column].argmin())
+                found, true = best_index(curve), int(given.losses[row, column].argmin())
                 steps.append(abs(found - true))
                 excess.append(curve[found] / given.losses[row, column, true] - 1)
     distance = np.array(steps)

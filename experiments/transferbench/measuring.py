@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from depthlr.energy.batches import LEARNT_FROM
+from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import persistent_energy
 from depthlr.errors import DepthlrError
-from depthlr.training.device import chosen_device
+from depthlr.training.device import default_device
 from experiments.running import Deadline, OutOfTime, provenance
 from experiments.tables import read_table, read_text, write_json, write_table
 from experiments.transferbench.models import Models
@@ -53,7 +53,7 @@ def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
         return True
     examples = task.examples(data)
     facts = {"task": task.name, "split": task.split, "digest": task.study.digest, **provenance("fp32", examples)}
-    examples = examples.to(chosen_device())
+    examples = examples.to(default_device())
     for size, kinds in missing:
         try:
             until.check()
@@ -100,7 +100,7 @@ def persistent_energies(models: Models) -> Rows:
     """As `depthlr.suggest_rate` measures it, an initialisation after the other."""
 
     def measured(seed: int) -> dict[str, Any]:
-        model, batches = models.fresh(seed), list(models.batches(seed, LEARNT_FROM + 1))
+        model, batches = models.fresh(seed), list(models.batches(seed, GRADIENT_BATCHES + 1))
         start = now(model)
         found = persistent_energy(model, batches, models.loss_fn, models.optimizers)
         taken = {"batches": found.batches, "seconds": _short(now(model) - start)}

@@ -11,7 +11,7 @@ from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
 from depthlr.optimizers import make_optimizers
 from depthlr.study.task import task_at
-from depthlr.training.device import chosen_device
+from depthlr.training.device import default_device
 from experiments.transferbench.probe import Batch
 from experiments.transferbench.task import Task
 
@@ -22,7 +22,7 @@ class Models:
     def __init__(self, task: Task, size: int, examples: Examples) -> None:
         self.size = size
         self._trained = task_at(task.study, size, examples)
-        self._model = self._trained.build().to(chosen_device())
+        self._model = self._trained.build().to(default_device())
         self.loss_fn = self._trained.loss_fn
 
     def fresh(self, seed: int) -> nn.Module:
@@ -38,7 +38,7 @@ class Models:
         examples, limit = self._trained.examples, self._trained.limit
         count = len(examples) if limit is None else min(limit, len(examples))
         for indices in batch_order(count, self._trained.training.batch, steps, seed):
-            yield examples.batch(indices.to(chosen_device()))
+            yield examples.batch(indices.to(default_device()))
 
     def optimizers(self, model: nn.Module) -> list[Optimizer]:
         """Those of a cell, at a rate that is set or divided out later."""

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from depthlr.present import style, transfer_error
-from depthlr.present.style import MARKERS, add_legend, axes_or_new, category_colours, ink, set_title
+from depthlr.present.style import MARKERS, add_legend, axes_or_new, category_colours, set_title, text_colour
 from experiments.transferbench.rules import CHOSEN, Rule, factor
 from experiments.transferbench.scores import PERFECT, Known, carried, floor
 
@@ -51,7 +51,7 @@ def _changes(known: Sequence[Known], rule: Rule, axes: Axes) -> None:
         axes.plot(tuned, measured, ls="", marker=marker, ms=6, color=colours[place], label=one.name, alpha=0.9)
         reach += [*tuned, *measured]
     low = min(reach) - 0.1
-    axes.plot([low, 0.05], [low, 0.05], color=ink(axes), lw=1, ls="--", zorder=1, label="predicted = tuned")
+    axes.plot([low, 0.05], [low, 0.05], color=text_colour(axes), lw=1, ls="--", zorder=1, label="predicted = tuned")
     axes.set(xlabel="tuned change of the rate (decades)", ylabel="predicted change, no training (decades)")
     set_title(axes, "From a task's smallest model to each larger one")
     add_legend(axes)

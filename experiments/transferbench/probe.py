@@ -22,7 +22,7 @@ from depthlr.errors import DepthlrError
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
 from depthlr.trace.record import trace
-from depthlr.trace.run import eager, untouched
+from depthlr.trace.run import force_eager, preserve_state
 from experiments.transferbench.step import Change, Step
 
 Batch = tuple[Tensor, Tensor]
@@ -94,7 +94,7 @@ class Probe:
     @contextlib.contextmanager
     def _conditions(self) -> Iterator[None]:
         # As in depthlr.energy: forward mode has no formula for the fused attention kernels.
-        with eager(), untouched(self.model, 0), sdpa_kernel(SDPBackend.MATH):
+        with force_eager(), preserve_state(self.model, 0), sdpa_kernel(SDPBackend.MATH):
             yield
 
 

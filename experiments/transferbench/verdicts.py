@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth
 from depthlr.trace.units import Unit
 from depthlr.transfer.check import SizeMeasurement as MeasuredSize
-from depthlr.transfer.check import Verdict, judged
+from depthlr.transfer.check import Verdict, judge
 from experiments.transferbench.measured import Measured
 from experiments.transferbench.scores import Known
 
@@ -36,11 +36,13 @@ def judgement(known: Known) -> Judgement | None:
     sizes = [size for size in known.sizes if known.measured[size].persistent]
     if len(sizes) < 2:
         return None
-    found = judged([_as_measured(known.measured[size]) for size in sizes])
+    found = judge([_as_measured(known.measured[size]) for size in sizes])
     best = {size: known.oracle.rate(size) or 0.0 for size in sizes}
     depths = {size: known.measured[size].depth for size in sizes}
     first = sizes[0]
-    errors = [best[first] + math.log10(transfer(1.0, depths[first], depths[size])) - best[size] for size in sizes[1:]]
+    errors = [
+        best[first] + math.log10(transfer_by_power(1.0, depths[first], depths[size])) - best[size] for size in sizes[1:]
+    ]
     return Judgement(known.name, found.verdict, max(map(abs, errors)))
 
 

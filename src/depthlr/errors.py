@@ -23,7 +23,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 @contextmanager
-def exits_told() -> Iterator[None]:
+def report_exit() -> Iterator[None]:
     """Report a model, a loss or data of the user's own that calls sys.exit, which would end all without a word."""
     try:
         yield

@@ -20,7 +20,7 @@ def is_python_name(text: str) -> bool:
     return PYTHON_NAME.fullmatch(text) is not None
 
 
-def called(name: str, arguments: Mapping[str, Any]) -> Any:
+def call_by_name(name: str, arguments: Mapping[str, Any]) -> Any:
     """What the callable of that name returns for these arguments."""
     with _current_directory_importable():
         function = python_callable(name)

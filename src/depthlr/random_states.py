@@ -11,7 +11,7 @@ import torch
 
 
 @contextlib.contextmanager
-def random_states_kept(seed: int | None = None, devices: Iterable[torch.device] | None = None) -> Iterator[None]:
+def preserve_random_states(seed: int | None = None, devices: Iterable[torch.device] | None = None) -> Iterator[None]:
     """Restore the random states of torch, numpy and Python afterwards.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 from tests.browser.conftest import FLAGS, chromium_path
 
-from depthlr.present.report import report
+from depthlr.present.report import render_report
 
 PICTURES = {  # width, height, colour scheme, pixels a point
     "report-desktop": (1280, 1720, "light", 1),
@@ -21,7 +21,7 @@ PICTURES = {  # width, height, colour scheme, pixels a point
 def main(study: str, folder: str) -> None:
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as driver:
         page_file = Path(temporary) / "report.html"
-        page_file.write_text(report(study), encoding="utf-8")
+        page_file.write_text(render_report(study), encoding="utf-8")
         browser = driver.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
         for name, (width, height, scheme, pixels) in PICTURES.items():
             view = {"width": width, "height": height}

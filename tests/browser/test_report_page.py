@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.browser.study import STUDY, named, run
 
-from depthlr.present.report import report
-from depthlr.study import environment, open_store, read_results
-from depthlr.study.record import record
+from depthlr.present.report import render_report
+from depthlr.study import current_environment, open_store, read_results
+from depthlr.study.record import make_record
 from depthlr.training.cell import Cell, Outcome
 
 HOSTILE = "<script>alert(1)</script>"
@@ -21,7 +21,7 @@ HOSTILE = "<script>alert(1)</script>"
 def write(study: Path, folder: Path) -> str:
     """The address of a study's report."""
     path = folder / "report.html"
-    path.write_text(report(study), encoding="utf-8")
+    path.write_text(render_report(study), encoding="utf-8")
     return path.as_uri()
 
 
@@ -103,7 +103,7 @@ def test_triangles_of_one_depth_hide_none_of_another(look, tmp_path):
         for size in STUDY.model.sizes:
             for place, loss in ((3, 2.0), (4, 1.0), (5, 2.0), (6, np.inf)):
                 outcome = Outcome(np.array([loss], dtype=np.float32), 0.1, diverged=loss == np.inf)
-                store.put(record(Cell(size, 0, STUDY.search.rates[place]), outcome, None))
+                store.put(make_record(Cell(size, 0, STUDY.search.rates[place]), outcome, None))
     page = look(write(path, tmp_path)).page
     boxes = [
         page.locator(f'#landscape [data-size="{size}"] path.up').bounding_box() for size in sorted(STUDY.model.sizes)
@@ -128,7 +128,7 @@ def points(path: str) -> list[tuple[float, float]]:
 
 def test_what_ran_it_is_shown(look, trained, tmp_path):
     page = look(write(trained, tmp_path)).page
-    assert str(environment()) in page.locator("#run .facts").inner_text()
+    assert str(current_environment()) in page.locator("#run .facts").inner_text()
 
 
 def test_a_hostile_name_is_text(look, tmp_path):

@@ -19,7 +19,7 @@ from depthlr.cli.export import export
 from depthlr.cli.fit import fit
 from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
-from depthlr.present.report import report
+from depthlr.present.report import render_report
 from depthlr.study import read_results, read_study
 from experiments.speed.landscape import LandscapeExecutor, landscape
 
@@ -161,7 +161,7 @@ def test_an_argument_called_depth_is_not_taken_for_the_effective_depth(run, tmp_
     _, out, _ = run("sweep", "s.sqlite")
     assert f"over effective depth: {results.fit('depth')}" in out
     assert f"over depth (argument): {results.fit('size')}" in out
-    for text in (out, report("s.sqlite", "markdown")):
+    for text in (out, render_report("s.sqlite", "markdown")):
         head = next(line for line in text.splitlines() if "depth" in line and "rate" in line and line[0] in "┃|")
         cells = [cell.strip() for cell in head.replace("\\", "").strip("┃|").replace("┃", "|").split("|")]
         assert cells[:2] == ["depth (argument)", "depth"]

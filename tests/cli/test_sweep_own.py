@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from depthlr.cli.sweep import sweep
-from depthlr.errors import DepthlrError, exits_told
+from depthlr.errors import DepthlrError, report_exit
 from depthlr.study import read_store
 
 OWN = """
@@ -66,7 +66,7 @@ seeds = 1
 """
 
 app = typer.Typer()
-app.command()(exits_told()(sweep))
+app.command()(report_exit()(sweep))
 
 
 @pytest.fixture

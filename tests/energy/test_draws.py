@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from depthlr.energy.batches import draws
+from depthlr.energy.batches import draw_models
 
 SOURCES = {
     "torch": lambda: float(torch.rand(())),
@@ -28,7 +28,7 @@ def test_a_seed_fixes_what_is_drawn_and_leaves_the_generator_alone(source: str) 
         return layer
 
     def weights() -> list[float]:
-        return [model.weight.item() for model in draws(build, range(3))]
+        return [model.weight.item() for model in draw_models(build, range(3))]
 
     def seed_all() -> None:
         torch.manual_seed(7)
@@ -43,4 +43,4 @@ def test_a_seed_fixes_what_is_drawn_and_leaves_the_generator_alone(source: str) 
     assert weights() == first
     assert len(set(first)) == 3
     seed_all()
-    assert [draw() for _ in draws(build, range(3))] == expected  # between two of them as well
+    assert [draw() for _ in draw_models(build, range(3))] == expected  # between two of them as well

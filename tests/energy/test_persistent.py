@@ -22,7 +22,7 @@ from depthlr.energy import (
     update_energy,
     update_energy_over_seeds,
 )
-from depthlr.energy.batches import LEARNT_FROM
+from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import LEAST_SHARE
 from depthlr.errors import DepthlrError
 from depthlr.init import init_
@@ -407,12 +407,12 @@ def test_wrappers_are_looked_through() -> None:
 
 
 def test_a_loader_is_read_a_few_batches_deep_and_a_list_to_its_end() -> None:
-    model, batches = made(), drawn(LEARNT_FROM + 4)
+    model, batches = made(), drawn(GRADIENT_BATCHES + 4)
     read = iter(batches)
-    assert persistent_energy(model, read, F.cross_entropy).batches == LEARNT_FROM
-    assert next(read) is batches[LEARNT_FROM + 1]
+    assert persistent_energy(model, read, F.cross_entropy).batches == GRADIENT_BATCHES
+    assert next(read) is batches[GRADIENT_BATCHES + 1]
     assert energy(model, iter(batches), limit=4) == energy(model, batches[:4])
-    assert persistent_energy(model, batches, F.cross_entropy).batches == LEARNT_FROM + 3
+    assert persistent_energy(model, batches, F.cross_entropy).batches == GRADIENT_BATCHES + 3
 
 
 def test_gradients_may_be_off_around_it() -> None:

@@ -25,7 +25,7 @@ from depthlr import (
 from depthlr.cli import main
 from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds
-from depthlr.energy.progress import measured_batch, measuring, progress_line, shown_by, stderr_line
+from depthlr.energy.progress import count_batch, measuring, progress_line, stderr_line, use_display
 
 BATCHES = random_batches(torch.zeros(1, 6), (1, 3), 16, 7, seed=0)
 MANY = random_batches(torch.zeros(1, 6), (1, 3), 16, 34, seed=0)
@@ -50,7 +50,7 @@ def recorded():
         finally:
             opened.append("closed")
 
-    with shown_by(display):
+    with use_display(display):
         yield told
     assert opened == ["opened", "closed"]  # one measurement, whatever it is made of
 
@@ -134,9 +134,9 @@ def test_a_notebook_has_the_line_too(monkeypatch) -> None:
 
 
 def test_outside_of_a_measurement_a_batch_is_nothing() -> None:
-    measured_batch()
+    count_batch()
     with recorded() as told, measuring(1, "one"):
-        measured_batch()
+        count_batch()
     assert told == [("one", 0, 1), ("one", 1, 1)]
     assert progress_line("one", 1, 2, 3.0).endswith("1 of 2 batches, 3 s left")
 

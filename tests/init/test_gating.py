@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from depthlr.errors import DepthlrError
-from depthlr.init.gating import ACTIVATIONS, gating_factor
+from depthlr.init.gating import ACTIVATION_FUNCTIONS, gating_factor
 
 # derivative by hand, and where it breaks
 DERIVATIVES = {
@@ -89,10 +89,10 @@ def test_gelu_runs_from_a_half_slope_to_relu_as_its_input_grows():
     assert factors[:4] == sorted(factors[:4])
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("name", ACTIVATION_FUNCTIONS)
 def test_every_name_agrees_with_monte_carlo(name):
     x = torch.randn(400_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    (slope,) = torch.autograd.grad(ACTIVATIONS[name](x).sum(), x)
+    (slope,) = torch.autograd.grad(ACTIVATION_FUNCTIONS[name](x).sum(), x)
     squares = slope.square()
     error = squares.std() / math.sqrt(len(squares))
     assert abs(squares.mean().item() - gating_factor(name)) <= 4 * error.item() + 1e-12

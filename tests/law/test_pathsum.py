@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.law.pathsum_graph import log_pathsum_graph
 
 from depthlr.errors import DepthlrError
-from depthlr.law import UnitCounts, log_pathsum, pathsum_transfer, transfer
+from depthlr.law import UnitCounts, log_pathsum, pathsum_transfer, transfer_by_power
 
 
 def path_lengths(predecessors, weighted, source, node):
@@ -99,7 +99,7 @@ def test_the_authors_public_formula_is_wrong(n):
 @given(st.floats(1e-5, 1), st.integers(1, 500), st.integers(1, 500))
 def test_on_plain_stacks_pathsum_is_the_law(rate, source, target):
     carried = pathsum_transfer(rate, source=(source, 0), target=(target, 0))
-    assert carried == pytest.approx(transfer(rate, source, target), rel=1e-12)
+    assert carried == pytest.approx(transfer_by_power(rate, source, target), rel=1e-12)
 
 
 def test_on_residual_stacks_pathsum_falls_exponentially():

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law import FAMILIES, RULES, Rule, carry, rule_named, transfer
+from depthlr.law import FAMILIES, RULES, Rule, carry, rule_named, transfer_by_power
 
 
 def test_every_rule_is_found_by_its_name_and_says_what_it_assumes():
@@ -39,7 +39,7 @@ def test_exponents_are_those_the_authors_prescribe(name, sgd, adam):
 @given(st.floats(1e-6, 1), st.floats(1, 500), st.floats(1, 500))
 def test_copy_keeps_the_rate_and_law_is_the_power_law(rate, a, b):
     assert carry("copy", rate, a, b) == rate
-    assert carry(RULES["law"], rate, a, b) == transfer(rate, a, b)
+    assert carry(RULES["law"], rate, a, b) == transfer_by_power(rate, a, b)
 
 
 def test_rules_with_minus_three_halves_or_a_multiplier_warn_against_combining_them():

@@ -24,7 +24,7 @@ from depthlr.formatting import rate_text, signed
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.present.findings import findings
 from depthlr.present.page import FEWEST, plot_data, policy, script_json, thin
-from depthlr.present.report import report
+from depthlr.present.report import render_report
 from depthlr.study import (
     Environment,
     Models,
@@ -37,7 +37,7 @@ from depthlr.study import (
     read_snapshot,
     sweep,
 )
-from depthlr.study.record import record
+from depthlr.study.record import make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.speed.landscape import LandscapeExecutor, landscape
 
@@ -92,7 +92,7 @@ class Tags(HTMLParser):
 
 
 def test_the_answer_comes_first_and_is_the_fit_s(path):
-    text, fit = report(path), read_results(path).fit("depth")
+    text, fit = render_report(path), read_results(path).fit("depth")
     answer = text[text.index('id="answer"') : text.index("The rate to use")]
     assert f"<sup>{signed(fit.slope)}</sup>" in answer
     assert all(signed(end) in answer for end in fit.interval)
@@ -101,7 +101,7 @@ def test_the_answer_comes_first_and_is_the_fit_s(path):
 
 def test_every_size_has_its_rate_and_deeper_ones_the_fit_s(path):
     results = read_results(path)
-    rows = json.loads(report(path, "json"))["rates"]
+    rows = json.loads(render_report(path, "json"))["rates"]
     assert [row["size"] for row in rows] == [3, 6, 12, 24, 48, 96]
     assert [row["depth"] for row in rows] == [5, 8, 14, 26, 50, 98]  # counted as size + 2, a straight line
     for row in rows:
@@ -112,19 +112,19 @@ def test_every_size_has_its_rate_and_deeper_ones_the_fit_s(path):
             assert row["rate"] == pytest.approx(results.fit("depth").predict(row["depth"]))
         assert row["interval"][0] < row["rate"] < row["interval"][1]
         assert row["law"] == pytest.approx(rows[0]["rate"] * (row["depth"] / 5) ** LAW_EXPONENT)
-        assert all(rate_text(row["rate"]) in report(path, form) for form in ("html", "markdown"))
+        assert all(rate_text(row["rate"]) in render_report(path, form) for form in ("html", "markdown"))
 
 
 def test_without_depths_the_report_is_over_the_sizes(tmp_path):
     path = written(tmp_path / "x.sqlite", depths=False)
     assert findings(read_snapshot(path)).over == "size"
-    assert "rate ∝ layers" in report(path)
+    assert "rate ∝ layers" in render_report(path)
 
 
 def test_the_commands_make_the_very_same_study(path, tmp_path):
     for name in ("bowls", HOSTILE, "../../etc", "-rf", "名"):
         study = replace(STUDY, name=name)
-        shell = json.loads(report(written(tmp_path / f"{hash(name)}.sqlite", study), "json"))["commands"]
+        shell = json.loads(render_report(written(tmp_path / f"{hash(name)}.sqlite", study), "json"))["commands"]
         toml = shell[shell.index("\n") + 1 : shell.index("END\ndepthlr")]
         assert parse_study(toml) == study
         file = re.match(r"cat > (\S+\.toml) <<'END'\n", shell)[1]
@@ -134,20 +134,20 @@ def test_the_commands_make_the_very_same_study(path, tmp_path):
 @pytest.mark.parametrize("form", ["html", "markdown", "json"])
 def test_of_cells_that_another_program_trained_it_says_what_is_known_and_nothing_else(tmp_path, form):
     study = replace(STUDY, model=replace(STUDY.model, spec="my_package.models:build"))
-    told = unescape(report(written(tmp_path / "own.sqlite", study, examples=None), form))
+    told = unescape(render_report(written(tmp_path / "own.sqlite", study, examples=None), form))
     described = ('"digits"', "on digits", "sgd", "SGD", "batch = 128", '"batch": 128', "cross_entropy", "nats")
     for unknown in (*described, "Trained on", "depthlr sweep", "cat >"):
         assert unknown not in told
     known = ("my_package.models:build", "another program", "depthlr report bowls.sqlite --out bowls.html")
     assert all(fact in unescape(told).replace("\\", "") for fact in known)
-    own = report(written(tmp_path / "ours.sqlite"), form)
+    own = render_report(written(tmp_path / "ours.sqlite"), form)
     assert "depthlr sweep bowls.toml" in own
     assert "another program" not in own
 
 
 def test_nothing_a_user_wrote_becomes_markup(tmp_path):
     plain, hostile = (
-        Tags(report(written(tmp_path / f"{index}.sqlite", replace(STUDY, name=name))))
+        Tags(render_report(written(tmp_path / f"{index}.sqlite", replace(STUDY, name=name))))
         for index, name in enumerate(("bowls", HOSTILE))
     )
     assert hostile.tags[3:] == plain.tags[3:]
@@ -155,7 +155,7 @@ def test_nothing_a_user_wrote_becomes_markup(tmp_path):
 
 
 def test_markdown_keeps_a_hostile_name_as_text(tmp_path):
-    text = report(written(tmp_path / "x.sqlite", replace(STUDY, name="<b> | `x` ``` [a](b)")), "markdown")
+    text = render_report(written(tmp_path / "x.sqlite", replace(STUDY, name="<b> | `x` ``` [a](b)")), "markdown")
     assert text.splitlines()[0] == r"# \<b\> \| \`x\` \`\`\` \[a\]\(b\)"
     assert text.count("```") == 2
     toml = text[text.index("'END'\n") + 6 : text.index("END\ndepthlr")]
@@ -170,7 +170,7 @@ def test_json_in_a_script_reads_back_and_cannot_end_it(text):
 
 
 def test_the_policy_allows_our_script_and_style_alone(path):
-    tags = Tags(report(path))
+    tags = Tags(render_report(path))
     rules = dict(rule.split(" ", 1) for rule in policy().split("; "))
     assert rules["default-src"] == "'none'"
     assert rules["img-src"] == "data:"
@@ -184,7 +184,7 @@ def test_the_policy_allows_our_script_and_style_alone(path):
 
 
 def test_the_page_names_no_other_place(path):
-    text = report(path)
+    text = render_report(path)
     links = {value for _, found in Tags(text).tags for key, value in found.items() if key in ("href", "src", "action")}
     assert links == {"data:,"}
     assert not [key for _, found in Tags(text).tags for key in found if key.startswith("on") or key == "style"]
@@ -192,28 +192,28 @@ def test_the_page_names_no_other_place(path):
 
 
 def test_equal_studies_give_equal_reports(path):
-    assert report(path) == report(path)
+    assert render_report(path) == render_report(path)
 
 
 @pytest.mark.parametrize("form", ["html", "markdown", "json"])
 def test_it_names_what_ran_the_study_and_not_what_writes_the_report(path, tmp_path, monkeypatch, form):
-    text = report(path, form)
+    text = render_report(path, form)
     assert str(HERE) in unescape(text).replace("\\", "")
     monkeypatch.setattr("torch.__version__", "9.9.9")
     monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
-    assert report(path, form) == text
+    assert render_report(path, form) == text
     moved = tmp_path / "moved.sqlite"
     with open_store(moved, STUDY) as store:
         for where in (HERE, THERE):
             store.ran_on(where)
-    assert f"{HERE}, then {THERE}" in unescape(report(moved, form)).replace("\\", "")
+    assert f"{HERE}, then {THERE}" in unescape(render_report(moved, form)).replace("\\", "")
 
 
 def test_json_has_the_environments_one_by_one_and_an_older_file_none(path, tmp_path):
-    assert json.loads(report(path, "json"))["environments"] == [vars(HERE)]
+    assert json.loads(render_report(path, "json"))["environments"] == [vars(HERE)]
     with open_store(tmp_path / "old.sqlite", STUDY, data_digest="11"):
         pass
-    old = json.loads(report(tmp_path / "old.sqlite", "json"))
+    old = json.loads(render_report(tmp_path / "old.sqlite", "json"))
     assert (old["environments"], old["run"]["Trained on"]) == ([], "not recorded")
 
 
@@ -224,7 +224,7 @@ def test_the_law_is_drawn_through_the_centre_and_tabled_from_the_first_rate(path
         for log in (fit.centre, 0.0, 2.0):
             assert 10 ** (drawn["law"] + LAW_EXPONENT * log) == pytest.approx(fit.by_law(10**log))
     assert found.law_from == "5"
-    assert all("law from 5" in report(path, form) for form in ("html", "markdown"))
+    assert all("law from 5" in render_report(path, form) for form in ("html", "markdown"))
 
 
 def test_notes_are_shown(tmp_path):
@@ -233,9 +233,9 @@ def test_notes_are_shown(tmp_path):
     notes = read_results(path).notes
     assert notes
     for form in ("html", "markdown"):
-        said = unescape(report(path, form)).replace("\\", "")
+        said = unescape(render_report(path, form)).replace("\\", "")
         assert notes[0] in said
-    assert json.loads(report(path, "json"))["notes"] == list(notes)
+    assert json.loads(render_report(path, "json"))["notes"] == list(notes)
 
 
 def test_of_very_many_notes_the_first_and_the_last_are_shown(tmp_path):
@@ -243,27 +243,27 @@ def test_of_very_many_notes_the_first_and_the_last_are_shown(tmp_path):
     path = tmp_path / "x.sqlite"
     with open_store(path, study) as store:
         for seed in study.search.seeds:
-            store.put(record(Cell(3, seed, 1.0), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), None))
+            store.put(make_record(Cell(3, seed, 1.0), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), None))
     notes = read_results(path).notes
     assert len(notes) == 41
-    shown = json.loads(report(path, "json"))["notes"]
+    shown = json.loads(render_report(path, "json"))["notes"]
     assert shown == [*notes[:29], "and 11 more of this kind", notes[-1]]
-    assert all("and 11 more of this kind" in report(path, form) for form in ("html", "markdown"))
+    assert all("and 11 more of this kind" in render_report(path, form) for form in ("html", "markdown"))
 
 
 def test_a_study_without_a_cell_has_a_report(tmp_path):
     with open_store(tmp_path / "x.sqlite", STUDY):
         pass
     for form in ("html", "markdown", "json"):
-        assert "not finished" in report(tmp_path / "x.sqlite", form)
+        assert "not finished" in render_report(tmp_path / "x.sqlite", form)
 
 
 def test_a_study_whose_every_cell_diverged_has_a_report(tmp_path):
     with open_store(tmp_path / "x.sqlite", STUDY) as store:
         for rate in STUDY.search.rates:
-            store.put(record(Cell(3, 0, rate), Outcome(np.array([np.nan], dtype=np.float32), 0.1, True), None))
+            store.put(make_record(Cell(3, 0, rate), Outcome(np.array([np.nan], dtype=np.float32), 0.1, True), None))
     for form in ("html", "markdown", "json"):
-        assert "every rate diverged" in report(tmp_path / "x.sqlite", form)
+        assert "every rate diverged" in render_report(tmp_path / "x.sqlite", form)
     curve = plot_data(findings(read_snapshot(tmp_path / "x.sqlite")))["curves"][0]
     assert curve[3] == [None] * len(curve[3])
     assert curve[4] == -1
@@ -281,7 +281,7 @@ def test_thinning_keeps_the_ends_the_optimum_and_its_neighbours(count):
 
 
 def test_no_optimum_is_lost_to_thinning(path, monkeypatch):
-    monkeypatch.setattr("depthlr.present.page.POINTS", 1)
+    monkeypatch.setattr("depthlr.present.page.PAGE_POINTS", 1)
     found = findings(read_snapshot(path))
     data = plot_data(found)
     assert max(len(curve[2]) for curve in data["curves"]) < 30
@@ -298,7 +298,7 @@ def test_a_damaged_record_is_not_shown_and_is_noted(tmp_path):
     connection.close()
     assert len(read_snapshot(path).results.damaged) == 1
     assert read_snapshot(path).results == read_results(path)
-    assert "damaged" in report(path)
+    assert "damaged" in render_report(path)
 
 
 @pytest.fixture
@@ -317,9 +317,9 @@ def run(capsys, tmp_path, monkeypatch):
 def test_the_verb_writes_a_page_beside_the_study_and_text_on_stdout(run, tmp_path):
     path = written(tmp_path / "mine.sqlite")
     assert run(str(path)) == ""
-    assert (tmp_path / "mine.html").read_text() == report(path)
-    assert run(str(path), "--format", "markdown") == report(path, "markdown")
-    assert run(str(path), "--out", "-") == report(path)
+    assert (tmp_path / "mine.html").read_text() == render_report(path)
+    assert run(str(path), "--format", "markdown") == render_report(path, "markdown")
+    assert run(str(path), "--out", "-") == render_report(path)
     run(str(path), "--format", "json", "--out", "new/folder/r.json")
     assert json.loads((tmp_path / "new/folder/r.json").read_text())["cells"] == 270
 
@@ -345,7 +345,7 @@ def steep(path):
         for size, best in ((1, 1e-50), (2, 1e-200)):
             for rate in search.rates:
                 loss = 1 + abs(math.log10(rate / best))
-                store.put(record(Cell(size, 0, rate), Outcome(np.array([loss], np.float32), 0.1, False), None))
+                store.put(make_record(Cell(size, 0, rate), Outcome(np.array([loss], np.float32), 0.1, False), None))
     return path
 
 
@@ -353,5 +353,5 @@ def steep(path):
 def test_a_rate_that_no_float_holds_is_left_out_and_the_report_stays(tmp_path, form):
     path = steep(tmp_path / "steep.sqlite")
     assert read_results(path).fit().slope < -400
-    assert "1.00e-200" in report(path, form).replace("1e-200", "1.00e-200")
+    assert "1.00e-200" in render_report(path, form).replace("1e-200", "1.00e-200")
     assert [row.size for row in findings(read_snapshot(path)).rows] == [1, 2]

@@ -10,7 +10,7 @@ from tests.present.made_results import made_landscape
 
 from depthlr.law import fit_power_law
 from depthlr.law.rules import LAW_EXPONENT
-from depthlr.present import Judgement, judged, verdict
+from depthlr.present import Judgement, judge_slope, verdict
 from depthlr.present.findings import findings
 from depthlr.study.follow import Snapshot
 
@@ -36,10 +36,10 @@ def test_the_interval_decides(interval, says):
 
 def test_any_slope_can_be_what_was_stated():
     fit = replace(FIT, interval=(-1.2, -0.8))
-    assert judged(fit, -1.0) is Judgement.holds
-    assert judged(fit, -0.5) is Judgement.faster
-    assert judged(fit, -1.5) is judged(fit) is Judgement.slower
-    assert judged(replace(fit, interval=(-2.0, 0.0)), -1.0) is Judgement.undecided
+    assert judge_slope(fit, -1.0) is Judgement.holds
+    assert judge_slope(fit, -0.5) is Judgement.faster
+    assert judge_slope(fit, -1.5) is judge_slope(fit) is Judgement.slower
+    assert judge_slope(replace(fit, interval=(-2.0, 0.0)), -1.0) is Judgement.undecided
 
 
 def test_the_report_judges_by_it():

@@ -14,9 +14,9 @@ from depthlr.present.page import page
 from depthlr.present.report import markdown
 from depthlr.present.text import loss_label
 from depthlr.study import Data, Models, Record, Results, Search, Study, Training
-from depthlr.study.curves import doubts, guessing, unlearnt
+from depthlr.study.curves import chance_loss, doubts, sizes_at_chance
 from depthlr.study.follow import Snapshot
-from depthlr.study.search import wanted
+from depthlr.study.search import missing_cells
 from depthlr.training.cell import Cell
 
 
@@ -29,7 +29,7 @@ def swept(bend: float, noise: float, seed: int, *, least: float = 1.0, diverges:
         x = math.log10(cell.rate * cell.size / 0.2)
         return math.inf if x > diverges else least * math.exp(bend * x * x + noise * random.normal())
 
-    while cells := list(wanted(study.search, study.model.sizes, known)):
+    while cells := list(missing_cells(study.search, study.model.sizes, known)):
         known |= {cell: loss(cell) for cell in cells}
     records = [Record(cell, loss, math.isinf(loss), 1.0, "2026-01-01", b"") for cell, loss in sorted(known.items())]
     return Results(study, tuple(records), {2: 3, 4: 5, 8: 9})
@@ -59,7 +59,7 @@ def test_a_held_out_loss_is_called_so_and_guessing_is_the_same() -> None:
     made = swept(0.3, 0.001, 0, least=2.25)
     held_out = replace(made.study, training=Training(steps=2, metric="validation"), data=Data(validation=0.1))
     near = replace(made, study=held_out)
-    assert guessing(held_out) == guessing(made.study)
+    assert chance_loss(held_out) == chance_loss(made.study)
     assert set(near.doubts) == {2, 4, 8}
     assert all("its best validation loss, 2.25, is less than 4% below" in why for why in near.doubts.values())
     assert loss_label(near) == "validation loss (nats)"
@@ -67,14 +67,14 @@ def test_a_held_out_loss_is_called_so_and_guessing_is_the_same() -> None:
 
 def test_guessing_is_known_of_our_classifiers_alone() -> None:
     study = swept(0.3, 0.0, 0).study
-    assert guessing(study) == pytest.approx(math.log(10))
+    assert chance_loss(study) == pytest.approx(math.log(10))
     three = replace(study, model=replace(study.model, spec="mlp?width=8&classes=3"))
-    assert guessing(three) == pytest.approx(math.log(3))
-    assert guessing(replace(study, model=replace(study.model, spec="mine:build"))) is None
-    assert guessing(replace(study, training=replace(study.training, loss="mine:loss"))) is None
+    assert chance_loss(three) == pytest.approx(math.log(3))
+    assert chance_loss(replace(study, model=replace(study.model, spec="mine:build"))) is None
+    assert chance_loss(replace(study, training=replace(study.training, loss="mine:loss"))) is None
     own = replace(swept(0.3, 0.001, 0, least=2.25), study=replace(study, model=replace(study.model, spec="mine:build")))
     assert own.doubts == {}
-    assert unlearnt(own.curves, guessing(own.study)) == ()
+    assert sizes_at_chance(own.curves, chance_loss(own.study)) == ()
 
 
 def test_of_cells_that_another_program_trained_guessing_is_not_known() -> None:

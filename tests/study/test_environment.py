@@ -14,7 +14,7 @@ import depthlr
 from depthlr.study import (
     Environment,
     SweepInterrupted,
-    environment,
+    current_environment,
     open_store,
     read_results,
     read_store,
@@ -48,7 +48,7 @@ def run(path, where, cells=10**6):
 
 
 def test_this_process_is_described_by_its_device_and_versions():
-    here = environment("cpu")
+    here = current_environment("cpu")
     assert (here.torch, here.depthlr, here.python) == (
         torch.__version__,
         depthlr.__version__,
@@ -62,18 +62,18 @@ def test_this_process_is_described_by_its_device_and_versions():
 def test_cores_are_counted_where_the_system_does_not_say_which_are_ours(monkeypatch):
     monkeypatch.delattr("os.sched_getaffinity")
     monkeypatch.setattr("os.cpu_count", lambda: 12)
-    assert environment("cpu").device == "CPU, 12 cores"
+    assert current_environment("cpu").device == "CPU, 12 cores"
 
 
 def test_a_gpu_is_named(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card of {device}")
-    assert environment().device == "card of cuda"
-    assert environment("cuda:1").device == "card of cuda:1"
+    assert current_environment().device == "card of cuda"
+    assert current_environment("cuda:1").device == "card of cuda:1"
 
 
 def test_a_sweep_records_where_it_ran(tmp_path):
-    assert run(tmp_path / "s.sqlite", None).environments == (environment(),)
+    assert run(tmp_path / "s.sqlite", None).environments == (current_environment(),)
     assert run(tmp_path / "t.sqlite", SERVER).environments == (SERVER,)
     assert read_results(tmp_path / "t.sqlite").environments == (SERVER,)
 

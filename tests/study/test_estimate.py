@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from depthlr.study import estimate
-from depthlr.study.search import LIKELY, TRUST, cells_a_pair
+from depthlr.study.search import LIKELY, TRUST, cells_per_pair
 from depthlr.training.cell import Cell
 from experiments.speed.landscape import study
 
@@ -22,19 +22,19 @@ def left(known: list[Cell], missing: list[Cell], seconds: dict[Cell, float] | No
 
 
 def test_with_nothing_finished_a_pair_takes_what_smooth_curves_take():
-    assert cells_a_pair([]) == LIKELY
+    assert cells_per_pair([]) == LIKELY
     assert left([], cells(2, 0, 5)).likely == 3 * round(3 * LIKELY)
 
 
 def test_finished_pairs_are_blended_with_what_was_expected():
-    assert cells_a_pair([30] * TRUST) == pytest.approx((30 + LIKELY) / 2)
-    assert cells_a_pair([30] * 1000) == pytest.approx(30, rel=0.01)
-    assert cells_a_pair([5] * 1000) == pytest.approx(5, rel=0.01)
+    assert cells_per_pair([30] * TRUST) == pytest.approx((30 + LIKELY) / 2)
+    assert cells_per_pair([30] * 1000) == pytest.approx(30, rel=0.01)
+    assert cells_per_pair([5] * 1000) == pytest.approx(5, rel=0.01)
 
 
 def test_pairs_at_work_count_only_once_they_took_more():
-    assert cells_a_pair([10, 10], [3, 3]) == cells_a_pair([10, 10])
-    assert cells_a_pair([10, 10], [40, 40]) == cells_a_pair([10, 10, 40, 40])
+    assert cells_per_pair([10, 10], [3, 3]) == cells_per_pair([10, 10])
+    assert cells_per_pair([10, 10], [40, 40]) == cells_per_pair([10, 10, 40, 40])
 
 
 def test_rough_curves_raise_the_estimate_and_smooth_ones_lower_it():

@@ -10,7 +10,7 @@ import pytest
 from depthlr.errors import DepthlrError
 from depthlr.study import parse_study, read_results, sweep, to_csv
 from depthlr.training import Cell, InProcess, Outcome
-from depthlr.training.cell import failed
+from depthlr.training.cell import failed_outcome
 
 STUDY = parse_study("""
 [model]
@@ -38,7 +38,7 @@ class Bowl(InProcess):
     def run(self, cell):
         self.trained.append(cell)
         if self._fails(cell):
-            return failed("no luck", 0.1)
+            return failed_outcome("no luck", 0.1)
         return Outcome(np.full(4, 1 + (math.log10(cell.rate) + 1) ** 2, np.float32), 0.1, False)
 
 
@@ -78,7 +78,7 @@ def test_a_reason_is_kept_as_one_short_line(tmp_path) -> None:
 
     class Loud(Bowl):
         def run(self, cell):
-            return failed("bell \a and\nline" * 100, 0.1) if fails(cell) else super().run(cell)
+            return failed_outcome("bell \a and\nline" * 100, 0.1) if fails(cell) else super().run(cell)
 
     results = sweep(STUDY, Loud(fails), tmp_path / "s.sqlite")
     reasons = {record.failure for record in results.records if record.failure}

@@ -88,7 +88,7 @@ def test_curves_and_what_is_missing_are_worked_out_once(given, tmp_path, monkeyp
     results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
     fresh = read_results(tmp_path / "s.sqlite")
     asked = []
-    monkeypatch.setattr("depthlr.study.results.wanted", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr("depthlr.study.results.missing_cells", lambda *given: asked.append(given) or [])
     assert results.curves is results.curves
     assert results.complete
     assert results.complete

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from depthlr.study import Estimate, SearchState, estimate, wanted
-from depthlr.study.adaptive import APART, best, expected
-from depthlr.study.search import LEAST, PLANS, cells_a_pair
+from depthlr.study import Estimate, SearchState, estimate, missing_cells
+from depthlr.study.adaptive import APART, best_index, predict_optimum
+from depthlr.study.search import LEAST, PLANS, cells_per_pair
 from depthlr.training.cell import Cell
 from experiments.speed.landscape import Landscape, landscape, study
 from experiments.speed.search import score
@@ -35,7 +35,7 @@ def chaotic(kind: str, seed: int, points: int, sizes=(2, 5, 9), seeds=2) -> Land
 def explore(given: Landscape) -> dict[Cell, float]:
     """Left alone from start to end."""
     known: dict[Cell, float] = {}
-    while wave := wanted(given.study.search, given.study.model.sizes, known):
+    while wave := missing_cells(given.study.search, given.study.model.sizes, known):
         known |= {cell: given.loss(cell) for cell in wave}
     return known
 
@@ -79,7 +79,7 @@ def estimated(given: Landscape, known: dict[Cell, float], missing: list[Cell]) -
         pairs.pop((min(sizes), search.seeds[0]), None)
         finished = [count for (size, _), count in pairs.items() if size < now]
         at_work = [count for (size, _), count in pairs.items() if size == now]
-        a_size = round(each * cells_a_pair(finished, at_work))
+        a_size = round(each * cells_per_pair(finished, at_work))
         likely = {size: min(most, a_size) for size, most in left.items()}
         likely[now] = min(left[now], max(len(missing), a_size - (search.points * each - left[now])))
         least = len(missing) + LEAST * each * (len(left) - 1)
@@ -127,11 +127,11 @@ def test_interruption_and_the_order_of_finishing_do_not_change_which_cells_are_r
     random = Random(seed)
     search, sizes = given.study.search, given.study.model.sizes
     known: dict[Cell, float] = {}
-    while wave := wanted(search, sizes, known):
+    while wave := missing_cells(search, sizes, known):
         done = random.sample(wave, random.randint(0, len(wave)))  # any of them, in any order, before the lights go out
         known |= {cell: given.loss(cell) for cell in done}
         if not done:
-            assert wanted(search, sizes, known) == wave
+            assert missing_cells(search, sizes, known) == wave
     assert known == explore(given)
 
 
@@ -142,7 +142,7 @@ def test_a_wave_is_new_cells_on_the_grid_and_sizes_ascend(given):
     search, sizes = given.study.search, given.study.model.sizes
     known: dict[Cell, float] = {}
     reached = 0
-    while wave := wanted(search, sizes, known):
+    while wave := missing_cells(search, sizes, known):
         assert len(set(wave)) == len(wave)
         assert not set(wave) & set(known)
         assert len({cell.size for cell in wave}) == 1 or search.kind == "grid"
@@ -160,7 +160,7 @@ def test_what_is_still_to_come_lies_within_its_bounds(given):
     search, sizes = given.study.search, given.study.model.sizes
     total = len(explore(given))
     known: dict[Cell, float] = {}
-    while wave := wanted(search, sizes, known):
+    while wave := missing_cells(search, sizes, known):
         left = estimate(search, sizes, known, {cell: float(cell.size) for cell in known})
         assert left.least <= total - len(known) <= left.most
         assert left.least <= left.likely <= left.most
@@ -174,8 +174,8 @@ def test_what_is_still_to_come_lies_within_its_bounds(given):
 def test_cells_nobody_asked_for_change_nothing(given, seed):
     rates = np.random.default_rng(seed).choice(given.study.search.rates, 2)
     extra = {Cell(size, 99, float(rate)): 0.0 for size in given.study.model.sizes for rate in rates}
-    assert wanted(given.study.search, given.study.model.sizes, explore(given) | extra) == []
-    assert wanted(given.study.search, given.study.model.sizes, extra) == wanted(
+    assert missing_cells(given.study.search, given.study.model.sizes, explore(given) | extra) == []
+    assert missing_cells(given.study.search, given.study.model.sizes, extra) == missing_cells(
         given.study.search, given.study.model.sizes, {}
     )
 
@@ -184,7 +184,7 @@ def test_cells_nobody_asked_for_change_nothing(given, seed):
 def test_the_order_of_the_sizes_does_not_matter(kind):
     given = made_up(kind, 1, 20)
     search, sizes = given.study.search, given.study.model.sizes
-    assert wanted(search, sizes[::-1], {}) == wanted(search, sizes, {})
+    assert missing_cells(search, sizes[::-1], {}) == missing_cells(search, sizes, {})
 
 
 def test_the_grid_search_runs_every_cell():
@@ -207,7 +207,11 @@ def test_seeds_that_end_far_apart_have_tried_each_others_best(make, seed):
         curves = [curve(given, known, size, one) for one in search.seeds]
         alive = [one for one in curves if math.isfinite(min(one.values()))]
         for one in curves:
-            far = [best(other) for other in alive if abs(best(other) - best(one)) * search.spacing > APART]
+            far = [
+                best_index(other)
+                for other in alive
+                if abs(best_index(other) - best_index(one)) * search.spacing > APART
+            ]
             assert set(far) <= set(one)
 
 
@@ -216,11 +220,11 @@ def test_a_dip_is_left_for_the_valley_that_another_seed_found():
     given = made_up("adaptive", 0, 80, sizes=(2, 4), seeds=2)
     index = np.arange(80)
     losses = np.stack([np.stack(2 * [1 + 0.002 * (index - at) ** 2]) for at in (40, 20)])
-    start = expected({2: 40.0}, 4, given.study.search)
+    start = predict_optimum({2: 40.0}, 4, given.study.search)
     losses[1, 0, start - 8 : start], losses[1, 0, start], losses[1, 0, start + 1 :] = 3.0, 1.3, 3.0
     given = dataclasses.replace(given, losses=losses)
     known = explore(given)
-    assert [best(curve(given, known, 4, seed)) for seed in given.study.search.seeds] == [20, 20]
+    assert [best_index(curve(given, known, 4, seed)) for seed in given.study.search.seeds] == [20, 20]
 
 
 def test_adaptive_search_follows_an_optimum_that_jumps():
@@ -232,7 +236,7 @@ def test_adaptive_search_follows_an_optimum_that_jumps():
     for row, size in enumerate(jumpy.study.model.sizes):
         for seed in jumpy.study.search.seeds:
             true = losses[row, seed].argmin()
-            assert abs(best(curve(jumpy, known, size, seed)) - true) <= 1, (size, seed)
+            assert abs(best_index(curve(jumpy, known, size, seed)) - true) <= 1, (size, seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -241,7 +245,7 @@ def test_an_optimum_at_the_end_of_the_range_is_followed_to_that_end(kind, slope,
     given = made_up(kind, 0, 30)
     steady = dataclasses.replace(given, losses=np.broadcast_to(2 + slope * np.arange(30), given.losses.shape))
     known = explore(steady)
-    assert {best(curve(steady, known, size, seed)) for size in (2, 5, 9) for seed in (0, 1)} == {end}
+    assert {best_index(curve(steady, known, size, seed)) for size in (2, 5, 9) for seed in (0, 1)} == {end}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -260,12 +264,12 @@ def test_where_every_rate_diverges_the_search_ends_at_the_lowest(kind):
 def test_equal_and_zero_losses_are_no_trouble(kind):
     given = made_up(kind, 0, 12)
     flat = dataclasses.replace(given, losses=np.zeros(given.losses.shape))
-    assert best(curve(flat, explore(flat), 2, 0)) == 0
+    assert best_index(curve(flat, explore(flat), 2, 0)) == 0
 
 
 def test_a_deeper_size_starts_where_a_power_law_says():
     search = study().search
-    assert expected({}, 8, search) is None
+    assert predict_optimum({}, 8, search) is None
     line = {size: 60 - 1.5 * math.log10(size / 4) / search.spacing for size in (4, 8, 16)}
-    assert abs(expected(line, 32, search) - (60 - 1.5 * math.log10(8) / search.spacing)) < 2
-    assert expected({4: 2.0}, 400, search) == 0
+    assert abs(predict_optimum(line, 32, search) - (60 - 1.5 * math.log10(8) / search.spacing)) < 2
+    assert predict_optimum({4: 2.0}, 400, search) == 0

@@ -14,7 +14,7 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.study import Data, Environment, open_store, read_snapshot, read_store
-from depthlr.study.record import record
+from depthlr.study.record import make_record
 from depthlr.study.results import results_of
 from depthlr.study.store import _seal
 from depthlr.training.cell import Cell, Outcome
@@ -25,7 +25,7 @@ CELLS = [Cell(size, seed, rate) for size in (2, 3) for seed in (0, 1) for rate i
 
 
 def kept(cell: Cell, losses=(2.0, 1.5), diverged=False):
-    return record(cell, Outcome(np.array(losses, dtype=np.float32), 0.5, diverged), None)
+    return make_record(cell, Outcome(np.array(losses, dtype=np.float32), 0.5, diverged), None)
 
 
 @pytest.fixture
@@ -480,6 +480,6 @@ def test_errors_of_what_runs_while_it_is_open_stay_what_they_are(path):
     ],
 )
 def test_a_cell_is_judged_by_its_mean_loss_and_infinity_if_it_diverged(losses, diverged, last, loss):
-    found = record(CELLS[0], Outcome(np.array(losses, dtype=np.float32), 0.1, diverged), last)
+    found = make_record(CELLS[0], Outcome(np.array(losses, dtype=np.float32), 0.1, diverged), last)
     assert found.loss == pytest.approx(loss)
     assert found.diverged == np.isinf(loss)

@@ -14,7 +14,7 @@ from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_
 from depthlr.study.description import Search
 from depthlr.training import BySize, SerialRunner
 from depthlr.training.cell import Cell
-from depthlr.training.stepper import Stepper, start_of
+from depthlr.training.stepper import Stepper, draw_start
 from experiments.plain_loop import train_plainly
 
 DIGITS = load("digits")
@@ -129,7 +129,7 @@ def test_the_captured_step_starts_from_the_seeds_buffers_too(their_state):
     host, expected = task.build(), task.build()
     stepper = Stepper(task, host, task.examples, cpu, compiled=False)
     for seed in (0, 1, 0):
-        stepper.load(start_of(task, host, seed, cpu), 0.1)
+        stepper.load(draw_start(task, host, seed, cpu), 0.1)
         task.initialise(expected, seed)
         for name, buffer in expected.named_buffers():
             assert torch.equal(stepper.model.get_buffer(name), buffer)

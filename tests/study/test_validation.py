@@ -15,10 +15,10 @@ from depthlr.data.examples import Subset, one_pass, split
 from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 from depthlr.study import Results, parse_study, read_results, sweep, to_csv
-from depthlr.study.record import read_record, record
+from depthlr.study.record import make_record, read_record
 from depthlr.study.task import data_digest, load_data, task_at
 from depthlr.training import Cell, Evaluation, Outcome
-from depthlr.training.cell import failed
+from depthlr.training.cell import failed_outcome
 from depthlr.training.engine import open_engine
 
 TEXT = """
@@ -72,14 +72,14 @@ def test_the_metric_changes_the_judgement_and_nothing_of_the_runs(tmp_path) -> N
 def test_a_run_without_a_finite_evaluation_has_diverged() -> None:
     losses = np.ones(4, np.float32)
     for evaluations in ((), (Evaluation(4, math.nan, None),)):
-        kept = record(Cell(1, 0, 0.1), Outcome(losses, 1.0, False, evaluations), None, metric="validation")
+        kept = make_record(Cell(1, 0, 0.1), Outcome(losses, 1.0, False, evaluations), None, metric="validation")
         assert kept.diverged
         assert kept.loss == math.inf
 
 
 def test_a_changed_evaluation_is_seen() -> None:
     outcome = Outcome(np.ones(4, np.float32), 1.0, False, (Evaluation(4, 0.5, 0.25),))
-    row = list(record(Cell(1, 0, 0.1), outcome, None, metric="validation").row())
+    row = list(make_record(Cell(1, 0, 0.1), outcome, None, metric="validation").row())
     assert read_record(row).evaluated() == outcome.evaluations
     row[-2] = np.array([4, 0.4, 0.25]).tobytes()
     assert read_record(row) is None
@@ -201,7 +201,7 @@ def test_before_the_first_cell_the_metrics_are_those_that_the_study_will_store()
 def test_a_metric_that_is_not_finite_is_judged_as_infinite() -> None:
     study = parse_study(TEXT.replace('metric = "validation"', 'metric = "budget"'))
     outcome = Outcome(np.ones(20, np.float32), 1.0, False, (Evaluation(20, math.nan, 0.5),))
-    results = Results(study, (record(Cell(1, 0, 0.1), outcome, None),))
+    results = Results(study, (make_record(Cell(1, 0, 0.1), outcome, None),))
     assert results.by("validation").rows()[0]["loss"] == math.inf
     assert results.by("error").rows()[0]["loss"] == 0.5
 
@@ -212,16 +212,16 @@ def test_error_is_compared_with_the_error_of_guessing(tmp_path) -> None:
     records = []
     for rate, accuracy in zip(rates, (0.1, 0.11, 0.12, 0.11, 0.1), strict=True):
         outcome = Outcome(losses, 1.0, False, (Evaluation(20, 1.0, accuracy),))
-        records.append(record(Cell(1, 0, rate), outcome, None, metric="validation"))
+        records.append(make_record(Cell(1, 0, rate), outcome, None, metric="validation"))
     (why,) = Results(study, tuple(records)).by("error").doubts.values()
     assert "its best validation error, 0.88, is less than 4% below that of guessing, 0.9" in why
 
 
 def test_failed_cells_are_noted() -> None:
     study = parse_study(TEXT)
-    kept = record(Cell(1, 0, 0.1), failed("ValueError: no luck", 1.0), None, metric="validation")
+    kept = make_record(Cell(1, 0, 0.1), failed_outcome("ValueError: no luck", 1.0), None, metric="validation")
     (note,) = Results(study, (kept,)).failures
     assert note.startswith("1 cell failed and counts as diverged (size 1, seed 0, rate 0.1: ValueError: no luck)")
-    other = record(Cell(1, 0, 0.2), failed("another", 1.0), None, metric="validation")
+    other = make_record(Cell(1, 0, 0.2), failed_outcome("another", 1.0), None, metric="validation")
     assert "2 cells failed" in " ".join(Results(study, (kept, other)).notes)
     assert not Results(study, ()).failures

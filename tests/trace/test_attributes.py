@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr import effective_depth, persistent_energy, suggest_rate, update_energy
-from depthlr.trace.run import attributes_kept
+from depthlr.trace.run import preserve_attributes
 
 EXAMPLE = torch.randn(5, 4)
 BATCHES = [(torch.randn(5, 4), torch.randint(2, (5,))) for _ in range(17)]
@@ -104,7 +104,7 @@ def test_tensors_that_cannot_be_written_into_are_let_alone() -> None:
     model.expanded = torch.zeros(1).expand(3)
     with torch.inference_mode():
         model.table = torch.ones(2)
-    with attributes_kept(model):
+    with preserve_attributes(model):
         model(EXAMPLE)
     assert (model.expanded.tolist(), model.table.tolist()) == ([0, 0, 0], [1, 1])
 
@@ -116,7 +116,7 @@ def test_containers_of_a_kind_of_their_own_are_let_alone() -> None:
 
     model = nn.Linear(4, 4)
     model.frozen = frozen = Frozen(a=1)
-    with attributes_kept(model):
+    with preserve_attributes(model):
         model.frozen = None
     assert model.frozen is frozen
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 
 
 def draws() -> tuple[float, float, float]:
@@ -26,7 +26,7 @@ def test_a_seed_gives_the_same_draws_and_the_caller_never_sees_them() -> None:
     first = draws()
     inside = []
     for _ in range(2):
-        with random_states_kept(7):
+        with preserve_random_states(7):
             inside.append(draws())
     assert inside[0] == inside[1]
     assert (first, draws()) == expected
@@ -38,7 +38,7 @@ def test_gpus_that_are_not_named_are_not_seeded(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
     monkeypatch.setattr(torch.cuda, "manual_seed", seeded.append)
-    with random_states_kept(7, devices=[]):
+    with preserve_random_states(7, devices=[]):
         here = float(torch.rand(()))
     assert seeded == []
     assert here == float(torch.rand((), generator=torch.Generator().manual_seed(7)))
@@ -49,6 +49,6 @@ def test_gpus_that_are_not_named_are_not_seeded(monkeypatch) -> None:
 def test_a_gpus_state_is_kept(named: bool) -> None:
     torch.cuda.manual_seed(3)
     before = torch.cuda.get_rng_state()
-    with random_states_kept(7, devices=[torch.device("cuda", 0)] if named else []):
+    with preserve_random_states(7, devices=[torch.device("cuda", 0)] if named else []):
         torch.rand((), device="cuda") if named else torch.rand(())
     assert torch.equal(torch.cuda.get_rng_state(), before)

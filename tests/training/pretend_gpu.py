@@ -32,7 +32,7 @@ class Event:
 @pytest.fixture
 def pretend_gpu(monkeypatch) -> None:
     ones = torch.ones
-    monkeypatch.setattr(graphs, "captured", lambda function, stream: function)
+    monkeypatch.setattr(graphs, "capture", lambda function, stream: function)
     monkeypatch.setattr(stepper, "compile_repeated", lambda model: None)
     monkeypatch.setattr(torch, "ones", lambda *shape, pin_memory=False, **options: ones(*shape, **options))
     for name, played in {

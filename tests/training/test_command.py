@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, Commands, Outcome, Training
-from depthlr.training.command import fill, reported, template_fields, visible_gpus
+from depthlr.training.command import fill_template, read_report, template_fields, visible_gpus
 
 CELL = Cell(4, 1, 0.00012345678)
 FIELDS = "{rate} {size} {seed}"
@@ -36,17 +36,17 @@ def run(code: str, cell: Cell = CELL, words: str = FIELDS, **options) -> Outcome
 @given(st.text())
 def test_any_text_is_a_command_once_its_braces_are_doubled(text: str) -> None:
     template = text.replace("{", "{{").replace("}", "}}") + "{size}"
-    assert fill(template, CELL) == text + "4"
+    assert fill_template(template, CELL) == text + "4"
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
 def test_a_rate_is_written_so_that_it_reads_back_the_same(rate: float) -> None:
-    assert float(fill("{rate}", Cell(1, 0, rate))) == rate
+    assert float(fill_template("{rate}", Cell(1, 0, rate))) == rate
 
 
 @given(st.text() | st.builds(json.dumps, st.dictionaries(st.text(), st.integers() | st.text() | st.none())))
 def test_any_line_is_read_without_an_error(line: str) -> None:
-    found = reported(line)
+    found = read_report(line)
     assert found is None or "loss" in found
 
 
@@ -60,12 +60,12 @@ def test_any_line_is_read_without_an_error(line: str) -> None:
     ],
 )
 def test_a_line_with_a_loss_is_found(line: str, loss: object) -> None:
-    assert reported(line)["loss"] == loss
+    assert read_report(line)["loss"] == loss
 
 
 @pytest.mark.parametrize("line", ["", "loss 0.5", '{"accuracy": 1}', '["loss"]', "{loss}", '{"loss": 1} done'])
 def test_a_line_without_a_loss_is_passed_over(line: str) -> None:
-    assert reported(line) is None
+    assert read_report(line) is None
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_a_loss_is_read_from_the_file_that_the_command_writes(tmp_path: Path, su
 
 def test_a_file_of_an_earlier_run_is_no_result(tmp_path: Path) -> None:
     place = f"{tmp_path}/{PLACE}.json"
-    Path(fill(place, CELL)).write_text('{"loss": 1}')
-    assert run("pass", result=place).failure == f"it wrote no {fill(place, CELL)}"
-    assert run(WRITES, words=f"{place} nothing", result=place).failure == f"{fill(place, CELL)} has no 'loss'"
+    Path(fill_template(place, CELL)).write_text('{"loss": 1}')
+    assert run("pass", result=place).failure == f"it wrote no {fill_template(place, CELL)}"
+    assert run(WRITES, words=f"{place} nothing", result=place).failure == f"{fill_template(place, CELL)} has no 'loss'"
 
 
 def test_commands_share_the_gpus_that_are_visible(monkeypatch, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from depthlr.data.examples import one_pass, split
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import make_optimizers
 from depthlr.training import Cell, SerialRunner, Task, Training
-from depthlr.training.augment import augmented, chances, moved
+from depthlr.training.augment import augment_batch, draw_chances, shift_images
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, WeightAverage
@@ -130,10 +130,10 @@ def broken(step: int) -> float:
 def test_moved_images_are_flipped_and_shifted() -> None:
     images = torch.arange(2 * 3 * 4 * 4, dtype=torch.float32).view(2, 3, 4, 4)
     still = torch.tensor([[0.9, 0.5, 0.5, 0.0], [0.1, 0.5, 0.5, 0.0]])
-    first, second = moved(images, still, padding=1, flip=True)
+    first, second = shift_images(images, still, padding=1, flip=True)
     assert torch.equal(first, images[0])
     assert torch.equal(second, images[1].flip(-1))
-    corner = moved(images, torch.tensor([[0.9, 0.0, 0.99, 0.0]] * 2), padding=1, flip=True)
+    corner = shift_images(images, torch.tensor([[0.9, 0.0, 0.99, 0.0]] * 2), padding=1, flip=True)
     expected = F.pad(images, (1, 1, 1, 1))[:, :, 0:4, 2:6]
     assert torch.equal(corner, expected)
 
@@ -141,7 +141,7 @@ def test_moved_images_are_flipped_and_shifted() -> None:
 def test_mixed_images_take_the_mean_of_both_losses() -> None:
     images, target = torch.randn(4, 3, 8, 8), torch.tensor([0, 1, 2, 1])
     chance = torch.full((4, 4), 0.3)
-    mixed, labels, loss_fn = augmented(("mixup=1",), images, target, chance, F.cross_entropy)
+    mixed, labels, loss_fn = augment_batch(("mixup=1",), images, target, chance, F.cross_entropy)
     torch.testing.assert_close(mixed, 0.3 * images + 0.7 * images.flip(0))
     logits = torch.randn(4, 3)
     expected = 0.3 * F.cross_entropy(logits, target) + 0.7 * F.cross_entropy(logits, target.flip(0))
@@ -150,7 +150,7 @@ def test_mixed_images_take_the_mean_of_both_losses() -> None:
 
 def test_cutmix_weighs_losses_by_the_pixels_it_takes() -> None:
     images, target = torch.randn(2, 1, 10, 10), torch.tensor([0, 1])
-    mixed, labels, loss_fn = augmented(("cutmix=1",), images, target, torch.full((2, 4), 0.6), F.cross_entropy)
+    mixed, labels, loss_fn = augment_batch(("cutmix=1",), images, target, torch.full((2, 4), 0.6), F.cross_entropy)
     taken = (mixed == images.flip(0)).float().mean().item()
     assert 0.2 < taken < 0.6
     logits = torch.tensor([[3.0, 0.0], [0.0, 1.0]])
@@ -160,7 +160,7 @@ def test_cutmix_weighs_losses_by_the_pixels_it_takes() -> None:
 
 
 def test_chances_depend_on_the_seed_alone() -> None:
-    one, again, other = (chances(("flip", "mixup=0.2"), 5, 8, seed) for seed in (0, 0, 1))
+    one, again, other = (draw_chances(("flip", "mixup=0.2"), 5, 8, seed) for seed in (0, 0, 1))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
     assert (one[:, :, 3] == one[:, :1, 3]).all()  # one share a batch
@@ -252,7 +252,7 @@ def test_a_step_that_cannot_be_captured_is_taken_otherwise(monkeypatch) -> None:
     def refuses(function, stream):
         raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
 
-    monkeypatch.setattr("depthlr.training.graphs.captured", refuses)
+    monkeypatch.setattr("depthlr.training.graphs.capture", refuses)
     task = held_out_task()
     with pytest.warns(UserWarning, match="cannot be captured .*previous error during capture.*runs compiled instead"):
         runner = GraphRunner(task, "cpu")

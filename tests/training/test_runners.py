@@ -45,7 +45,7 @@ from depthlr.training import (
 from depthlr.training.cell import has_diverged
 from depthlr.training.engine import open_engine
 from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
-from depthlr.training.stepper import Stepper, another, compile_repeated, start_of
+from depthlr.training.stepper import Stepper, compile_repeated, copy_model, draw_start
 from depthlr.training.task import Task
 from experiments.plain_loop import train_plainly
 
@@ -64,7 +64,7 @@ def stepped(task: Task, cell: Cell) -> np.ndarray:
     cpu, host = torch.device("cpu"), task.build()
     stepper = Stepper(task, host, task.examples, cpu, compiled=False)
     for _ in range(2):  # a second run must not remember the first
-        stepper.load(start_of(task, host, cell.seed, cpu), cell.rate)
+        stepper.load(draw_start(task, host, cell.seed, cpu), cell.rate)
         torch.manual_seed(cell.seed)
         for _ in range(task.training.steps):
             stepper()
@@ -373,9 +373,9 @@ def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
     model(torch.zeros(1, 3))  # leaves a computed weight behind
     with pytest.raises(RuntimeError):
         deepcopy(model)
-    assert isinstance(another(task, model), nn.Linear)
+    assert isinstance(copy_model(task, model), nn.Linear)
     copyable = nn.Linear(3, 2)
-    assert torch.equal(another(task, copyable).weight, copyable.weight)
+    assert torch.equal(copy_model(task, copyable).weight, copyable.weight)
 
 
 def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -> None:

@@ -18,7 +18,7 @@ from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT
-from depthlr.transfer.check import SizeMeasurement, Verdict, against, errors
+from depthlr.transfer.check import SizeMeasurement, Verdict, compare_sizes, law_problems
 
 ALL = digits_batches(64, 17, 0)
 FEW = ALL[:5]
@@ -106,7 +106,7 @@ def test_the_geometric_mean_decides_the_rate_and_the_seeds_its_scatter(plain) ->
     row = measured(plain, (1.0, 1.0), (1e-4, 1e-4), (3.0, 3.0))
     assert row.rates == pytest.approx([1, 100, 3**-0.5])
     assert math.prod(row.rates) ** (1 / 3) == pytest.approx(row.found.rate)
-    assert against(row, row).law_error == against(row, row).uncertainty == 0
+    assert compare_sizes(row, row).law_error == compare_sizes(row, row).uncertainty == 0
 
 
 def test_seeds_that_noise_took_below_zero_still_scatter(plain) -> None:
@@ -194,7 +194,7 @@ def test_residual_streams_that_explode_still_fail() -> None:
 )
 def test_errors_beyond_the_bound_of_agreement_do_not_pass(plain, error, uncertainty, verdict) -> None:
     row = replace(plain.sizes[1], law_error=error, uncertainty=uncertainty)
-    assert [found for found, _ in errors((plain.sizes[0], row))] == ([verdict] if verdict else [])
+    assert [found for found, _ in law_problems((plain.sizes[0], row))] == ([verdict] if verdict else [])
 
 
 def test_concatenative_skips_are_cautioned_about() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -43,4 +44,4 @@ def test_results_carry_it() -> None:
     assert any("no interval" in note for note in measured.notes)
     for found in (suggested, carried, measured):
         assert found.evidence == EVIDENCE
-        assert EVIDENCE in found._repr_html_()
+        assert escape(EVIDENCE) in found._repr_html_()

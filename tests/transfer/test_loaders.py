@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
 from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws, update_energy_over_seeds
-from depthlr.energy.batches import LEARNT_FROM, batches_by_seed
+from depthlr.energy.batches import GRADIENT_BATCHES, batches_by_seed
 from depthlr.models.mlp import MLP
 from depthlr.transfer.measured import Measured
 
@@ -106,7 +106,7 @@ def test_inputs_drawn_while_read_are_not_the_weights_over_again() -> None:
 
 # -- who sees which, and how many are held ------------------------------------------------------------------------
 Batch = tuple[Tensor, Tensor]
-EACH = LEARNT_FROM + 1
+EACH = GRADIENT_BATCHES + 1
 
 
 def made(count: int) -> list[Batch]:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
-from depthlr.energy.batches import ALIKE, EVALUATED, draws
-from depthlr.energy.persistent import UNSURE, persistent_energy_over_seeds, promised_fall, strange_size
+from depthlr.energy.batches import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
+from depthlr.energy.persistent import LARGE_ERROR, persistent_energy_over_seeds, promised_fall, readout_size_note
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES
@@ -71,13 +71,13 @@ def test_of_a_function_it_is_the_geometric_mean_over_initialisations() -> None:
 
     found = suggest_rate(build, BATCHES, F.cross_entropy, seeds=4)
     energies = persistent_energy_over_seeds(build, range(4), BATCHES, F.cross_entropy)
-    falls = [promised_fall(model, BATCHES[0], F.cross_entropy) for model in draws(build, range(4))]
+    falls = [promised_fall(model, BATCHES[0], F.cross_entropy) for model in draw_models(build, range(4))]
     own = [math.sqrt(energy.rate * energy.loss / fall) for energy, fall in zip(energies, falls, strict=True)]
     calibration = BALANCED.calibrations["constant"]
     assert found.rate == pytest.approx(10**calibration.decades * geometric_mean(own))
     scatter = stdev(map(math.log10, own)) / 2
     assert math.log10(found.high / found.rate) == pytest.approx(math.hypot(calibration.interval, 1.28 * scatter))
-    assert any("initialisations scatter" in note for note in found.notes) is (scatter > UNSURE)
+    assert any("initialisations scatter" in note for note in found.notes) is (scatter > LARGE_ERROR)
 
 
 def test_a_loss_below_zero_leaves_the_energy_alone() -> None:
@@ -368,7 +368,7 @@ def test_it_prints_its_interval_and_its_assumptions() -> None:
 
 def test_a_readout_of_a_size_that_was_never_compared_is_said() -> None:
     model = resnet()
-    assert strange_size([persistent_energy(model, BATCHES, F.cross_entropy)]) is None
+    assert readout_size_note([persistent_energy(model, BATCHES, F.cross_entropy)]) is None
     with torch.no_grad():
         model.head.weight.mul_(1e-3)
     (note,) = (note for note in suggest_rate(model, BATCHES, F.cross_entropy).notes if "mean square" in note)
@@ -380,16 +380,16 @@ def test_a_readout_of_a_size_that_was_never_compared_is_said() -> None:
 
 def test_eval_mode_is_said() -> None:
     model = resnet(batch_norm=True)
-    assert EVALUATED not in suggest_rate(model, BATCHES, F.cross_entropy).notes
-    assert EVALUATED in suggest_rate(model.eval(), BATCHES, F.cross_entropy).notes
-    assert EVALUATED in suggest_rate(lambda: resnet().eval(), BATCHES, F.cross_entropy, seeds=2).notes
+    assert EVAL_MODE_NOTE not in suggest_rate(model, BATCHES, F.cross_entropy).notes
+    assert EVAL_MODE_NOTE in suggest_rate(model.eval(), BATCHES, F.cross_entropy).notes
+    assert EVAL_MODE_NOTE in suggest_rate(lambda: resnet().eval(), BATCHES, F.cross_entropy, seeds=2).notes
 
 
 def test_a_function_that_gives_one_model_is_said() -> None:
     model = resnet()
-    assert ALIKE in suggest_rate(lambda: model, BATCHES, F.cross_entropy, seeds=2).notes
+    assert SAME_WEIGHTS_NOTE in suggest_rate(lambda: model, BATCHES, F.cross_entropy, seeds=2).notes
     drawn = lambda: ResNet(blocks=3, width=6, inputs=1, classes=3)  # noqa: E731
-    assert ALIKE not in suggest_rate(drawn, BATCHES, F.cross_entropy, seeds=2).notes
+    assert SAME_WEIGHTS_NOTE not in suggest_rate(drawn, BATCHES, F.cross_entropy, seeds=2).notes
 
 
 def test_a_new_adagrad_has_taken_no_step() -> None:

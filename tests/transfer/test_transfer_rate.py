@@ -14,7 +14,7 @@ import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.batches import random_batches
 from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
-from depthlr.energy.batches import EVALUATED
+from depthlr.energy.batches import EVAL_MODE_NOTE
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
@@ -120,7 +120,7 @@ def test_a_function_that_gives_one_model_is_one_draw() -> None:
 
 def test_eval_mode_and_a_readout_of_a_strange_size_are_said() -> None:
     source, target = resnet(2), resnet(5)
-    assert EVALUATED in measured(source.eval(), target).notes
+    assert EVAL_MODE_NOTE in measured(source.eval(), target).notes
     with torch.no_grad():
         target.head.weight.mul_(1e-3)
     assert any("mean square" in note for note in measured(source.train(), target).notes)
@@ -259,7 +259,7 @@ def test_a_note_is_printed_once(capfd) -> None:
     print(carried)
     print(unsure)
     said = "".join(capfd.readouterr())
-    assert said.count("widths differ") == said.count(EVALUATED) == 1
+    assert said.count("widths differ") == said.count(EVAL_MODE_NOTE) == 1
 
 
 class Pyramid(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from depthlr.law.fit import Fit
-from depthlr.present.findings import Judgement, judged
+from depthlr.present.findings import Judgement, judge_slope
 
 HOLDS, SHALLOWER, STEEPER, UNDECIDED = "contains it", "shallower", "steeper", "undecided"
 WORDS = {  # a rate that falls more slowly with depth has the shallower slope
@@ -16,4 +16,4 @@ WORDS = {  # a rate that falls more slowly with depth has the shallower slope
 
 def against(fit: Fit | None, stated: float) -> str:
     """One of four words."""
-    return UNDECIDED if fit is None or not fit.bounded else WORDS[judged(fit, stated)]
+    return UNDECIDED if fit is None or not fit.bounded else WORDS[judge_slope(fit, stated)]

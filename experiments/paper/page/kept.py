@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.study.curves import guessing, unlearnt
+from depthlr.study.curves import chance_loss, sizes_at_chance
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
 from experiments.paper.columns import read_rows
@@ -157,7 +157,9 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
     results = Results(study, tuple(map(record_of, rows)), depths, facts["environments"])
     if not facts["complete"]:
         results = _decided(results)
-    nothing = unlearnt(results.curves, guessing(study)) if place.protocol != "smoke" else ()  # which trains a few steps
+    nothing: tuple[int, ...] = ()
+    if place.protocol != "smoke":  # which trains a few steps
+        nothing = sizes_at_chance(results.curves, chance_loss(study))
     return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.present.style import (
@@ -18,10 +18,10 @@ from depthlr.present.style import (
     axes_or_new,
     category_colours,
     depth_axis,
-    ink,
     log_axis,
     pyplot,
     style,
+    text_colour,
 )
 from depthlr.present.transfer_error import transfer_error
 from depthlr.study.results import Results
@@ -118,7 +118,13 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
         axes.plot(*_sorted(relative), marker=MARKERS[index], ms=4.5, lw=1.2, color=colour, label=one.setting.title)
         depths |= set(rates)
     ends = [min(depths), max(depths)]
-    axes.plot(ends, [transfer(1.0, ends[0], end) for end in ends], color=ink(axes), ls="--", label="law: slope −3/2")
+    axes.plot(
+        ends,
+        [transfer_by_power(1.0, ends[0], end) for end in ends],
+        color=text_colour(axes),
+        ls="--",
+        label="law: slope −3/2",
+    )
     axes.set(xlabel="effective depth (units)", ylabel="rate for mean energy 1, relative")
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)

@@ -20,7 +20,7 @@ from depthlr.study.results import Results
 from depthlr.study.store import open_store
 from depthlr.trace.depth import effective_depth
 from depthlr.training.cell import Cell
-from depthlr.training.device import chosen_device
+from depthlr.training.device import default_device
 from depthlr.transfer.recipe import MeasuredModel, Recipe
 from depthlr.transfer.rules import make_rule
 from experiments.paper.columns import read_rows
@@ -78,11 +78,11 @@ def _carrier(name: str, study: Study, examples: Examples, rate: float, source: i
     @cache
     def recipe(size: int) -> Recipe:
         if name == "am-mup":
-            return Recipe(initial_energies(study, size, examples, ENERGY_SEEDS, chosen_device()), optimizer=optimizer)
+            return Recipe(initial_energies(study, size, examples, ENERGY_SEEDS, default_device()), optimizer=optimizer)
         depth = effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
         if name != "measured":
             return Recipe(depth, optimizer=optimizer)
-        drawn = initial_measured_rate(study, size, examples, ENERGY_SEEDS, chosen_device())
+        drawn = initial_measured_rate(study, size, examples, ENERGY_SEEDS, default_device())
         return Recipe(MeasuredModel(depth, drawn), optimizer=optimizer)
 
     return lambda size: rule.carry(rate, recipe(source), recipe(size)).rate

@@ -7,7 +7,7 @@ from typing import Any
 from depthlr.data.examples import Examples
 from depthlr.energy.energy import EnergyOverSeeds
 from depthlr.errors import DepthlrError
-from depthlr.training.device import chosen_device
+from depthlr.training.device import default_device
 from experiments.paper.columns import read_rows
 from experiments.paper.energy_setting import SEEDS
 from experiments.paper.running.initial_energy import initial_energies
@@ -38,7 +38,7 @@ def run_energies(job: Job, until: Deadline) -> bool:
         for size in missing:
             until.check()
             with facts.timing("sweep_seconds", job.facts, job.at_once) as done:
-                rows += _rows(size, initial_energies(job.study, size, examples, seeds, chosen_device()))
+                rows += _rows(size, initial_energies(job.study, size, examples, seeds, default_device()))
                 done()
             write_table(kept, ENERGIES, rows)
     except OutOfTime:

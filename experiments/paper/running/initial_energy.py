@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from depthlr.data.examples import Examples
-from depthlr.energy.batches import LEARNT_FROM
+from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.energy import EnergyOverSeeds, update_energy
 from depthlr.energy.persistent import DrawnRate, persistent_energy, rate_over_draws
 from depthlr.study.description import Study
@@ -27,7 +27,7 @@ def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequenc
 def initial_measured_rate(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> DrawnRate:
     """Each seed draws an initialisation, and the first batches of a cell of that seed, of one epoch if it has three."""
     task = task_at(study, size, examples)
-    count = min(LEARNT_FROM + 1, max(3, epoch_steps(study, examples)))
+    count = min(GRADIENT_BATCHES + 1, max(3, epoch_steps(study, examples)))
     model = task.build()
     found = []
     for seed in seeds:

@@ -12,9 +12,9 @@ from depthlr.study.description import Study
 from depthlr.study.results import Results, read_results
 from depthlr.study.run import Progress, Silent
 from depthlr.study.store import open_store, read_store
-from depthlr.study.task import budget, depths_of
+from depthlr.study.task import depths_of, training_in_steps
 from depthlr.training.cell import Cell, Outcome
-from depthlr.training.device import chosen_device
+from depthlr.training.device import default_device
 from experiments.paper.running.carried import COLUMNS as CARRIED
 from experiments.paper.running.carried import is_stale, train_carried
 from experiments.paper.running.job import Job
@@ -68,7 +68,7 @@ def _swept(
     known: Mapping[Cell, Outcome] = {}
     if job.longer is not None and job.longer.is_file():
         longer = read_store(job.longer)
-        known = beginnings(longer, study, budget(study, examples).run_steps, examples.digest)
+        known = beginnings(longer, study, training_in_steps(study, examples).run_steps, examples.digest)
         if known:
             with open_store(job.store, study) as store:
                 for environment in longer.environments:
@@ -95,7 +95,7 @@ def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline
         return
     for size in sorted(sampled_sizes(job.study) - set(facts.plain_cell_seconds)):
         until.check()
-        facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, chosen_device())
+        facts.plain_cell_seconds[size] = plain_cell_seconds(job.study, size, examples, default_device())
         facts.write(job.facts)
 
 

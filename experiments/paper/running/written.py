@@ -7,14 +7,14 @@ from typing import Any
 
 from depthlr import check
 from depthlr.study.record import Record
-from depthlr.study.results import COLUMNS
+from depthlr.study.results import CSV_COLUMNS
 from depthlr.training.cell import Cell
 from experiments.paper.columns import read_rows
 from experiments.paper.place import Place
 from experiments.paper.running.setting_facts import read_setting_facts
 from experiments.tables import Shape, damaged, read_text, shaped, truth
 
-CELLS = (*COLUMNS, "seconds")
+CELLS = (*CSV_COLUMNS, "seconds")
 EXTENT: Shape = {"complete": truth, "cells": check.count}
 
 

@@ -16,7 +16,7 @@ UNUSABLE = (
     errno.ENOTDIR,
     errno.EISDIR,
 )  # what a file's name can fail with
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write to stdout can fail with
+WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write to stdout can fail with
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def main() -> None:
                 file=sys.stderr,
             )
             raise SystemExit(2) from None
-        if error.errno not in NO_ROOM:
+        if error.errno not in WRITE_ERRORS:
             raise
         _drop_stdout()
         print(

@@ -10,7 +10,7 @@ from rich.markup import escape
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from depthlr.errors import exits_told
+from depthlr.errors import report_exit
 from depthlr.version import VERSION
 
 
@@ -67,7 +67,7 @@ class Verb(LiteralHelp):
         single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
         module = import_module(f"depthlr.cli.{self.name}")
         options = getattr(module, "COMMAND", {})
-        function = exits_told()(getattr(module, str(self.name)))
+        function = report_exit()(getattr(module, str(self.name)))
         single.command(self.name, cls=LiteralHelp, **options)(function)
         command = get_command(single)
         assert isinstance(command, TyperCommand)

@@ -13,7 +13,7 @@ from torch import nn
 from depthlr.cli.fit import fit_json
 from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
 from depthlr.cli.options import (
-    LOSS,
+    DEFAULT_LOSS,
     RANDOM,
     BatchSize,
     DataName,
@@ -24,7 +24,7 @@ from depthlr.cli.options import (
     Model,
     OptimizerName,
     OwnInit,
-    Seeds,
+    SeedsOption,
     parse_sizes,
 )
 from depthlr.cli.output import picture_form, print_json, print_note, print_table, write_picture
@@ -45,10 +45,10 @@ def check(
     sizes: Annotated[str, typer.Option(help="the values of that argument, such as 2,4,8")],
     optimizer: OptimizerName = "sgd",
     data: DataName = RANDOM,
-    loss: LossName = LOSS,
+    loss: LossName = DEFAULT_LOSS,
     folder: Folder = None,
     batch: BatchSize = 64,
-    seeds: Seeds = 3,
+    seeds: SeedsOption = 3,
     input: Input = None,
     own_init: OwnInit = False,
     plot: Annotated[Path | None, typer.Option(help="also draw it: .png, .svg or .pdf")] = None,

@@ -19,7 +19,7 @@ from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep import engine_for
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import load
-from depthlr.energy.persistent import SEEDS, UNSURE
+from depthlr.energy.persistent import LARGE_ERROR, SEEDS
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.fit import fit_power_law
@@ -31,8 +31,8 @@ from depthlr.training.training import Training
 from depthlr.transfer.recipe import MeasuredModel, Recipe
 from depthlr.transfer.rules import Law, Measured
 
-FAMILIES = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
-POINTS = 40  # eight a decade, as far apart as the optima of three seeds lie
+DEMO_MODELS = {"cnn?width=16": "layers", "resnet?width=16": "blocks"}
+GRID_POINTS = 40  # eight a decade, as far apart as the optima of three seeds lie
 
 
 def demo(
@@ -48,14 +48,14 @@ def demo(
     count("--seeds", seeds, most=MOST_SEEDS)
     print_note(
         f"1,797 handwritten digits, SGD, batches of 64, {steps} steps a run, {seeds} seeds, "
-        f"{POINTS} rates from 1e-4 to 10"
+        f"{GRID_POINTS} rates from 1e-4 to 10"
     )
-    for spec, vary in FAMILIES.items():
+    for spec, vary in DEMO_MODELS.items():
         study = Study(
             spec,
             Models(spec, vary, numbers),
             Training(steps=steps, batch=64),
-            search=Search(points=POINTS, seeds=tuple(range(seeds))),
+            search=Search(points=GRID_POINTS, seeds=tuple(range(seeds))),
         )
         _tell(_swept(study), seeds)
     print_note(f"{time.perf_counter() - start:.0f} s")
@@ -103,7 +103,7 @@ def _tell(results: Results, seeds: int) -> None:
     errors = ", ".join(f"{name} {_error(rule, tuned):.2f}" for name, rule in rules.items())
     print(f"median error of carrying a tuned rate to another depth, in decades: {errors}")
     unsure = max(found.rate.standard_error or 0.0 for found in measured.values())
-    if unsure > UNSURE:
+    if unsure > LARGE_ERROR:
         print_note(
             f"note: rates are measured to {unsure:.2f} decades only, so narrow: what is carried leans on the law too"
         )

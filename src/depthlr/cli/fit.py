@@ -28,7 +28,7 @@ RESULT_COLUMN = re.compile(r"(loss(es)?|acc|accurac(y|ies)|err(or)?s?|metrics?|p
 ERROR_OF_RATE = re.compile(r"(rate|lr|std|standard)[ _.-]?err")  # a table of optima may have it: rate_error, stderr
 
 
-class Over(StrEnum):
+class OverOption(StrEnum):
     """What a study's slope is over."""
 
     depth = "depth"  # effective depth
@@ -47,7 +47,9 @@ def fit(
         list[float] | None,
         typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
     ] = None,
-    over: Annotated[Over, typer.Option(help="of a sweep: over effective depth, or over what it varies")] = Over.depth,
+    over: Annotated[
+        OverOption, typer.Option(help="of a sweep: over effective depth, or over what it varies")
+    ] = OverOption.depth,
     metric: Metric = None,
     json: Json = False,
 ) -> None:
@@ -74,7 +76,7 @@ def fit(
         print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
 
 
-def _fit(file: str, spacing: float | None, over: Over, metric: str | None) -> tuple[Fit, Results | None]:
+def _fit(file: str, spacing: float | None, over: OverOption, metric: str | None) -> tuple[Fit, Results | None]:
     """The line through the optima of a table or a study, and the results of a study."""
     if is_study_file(file):
         if spacing is not None:
@@ -82,12 +84,12 @@ def _fit(file: str, spacing: float | None, over: Over, metric: str | None) -> tu
         from depthlr.study.results import read_results  # here, because it imports torch
 
         results = read_results(file, metric)
-        if over is Over.depth and results.depths is None:
+        if over is OverOption.depth and results.depths is None:
             raise DepthlrError(
                 f"{file} does not know its models' effective depths: fit over what it varies, --over size."
             )
-        return results.fit("depth" if over is Over.depth else "size"), results
-    if over is not Over.depth:
+        return results.fit("depth" if over is OverOption.depth else "size"), results
+    if over is not OverOption.depth:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
     if metric is not None:
         raise DepthlrError("--metric is for studies: the rows of a table are optima already; leave it out.")

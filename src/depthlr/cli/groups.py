@@ -9,7 +9,7 @@ import typer
 from depthlr.cli.options import Input, Model
 from depthlr.cli.output import print_note
 from depthlr.models.build import build
-from depthlr.transfer.group_table import FORMATS, group_multipliers, table_text
+from depthlr.transfer.group_table import TABLE_FORMATS, group_multipliers, table_text
 from depthlr.transfer.groups import param_groups
 
 
@@ -23,7 +23,7 @@ def groups(
     other_rate: Annotated[
         float | None, typer.Option(help="matrices are Muon's, at --rate; all others are AdamW's, at this rate")
     ] = None,
-    format: Annotated[str, typer.Option(help=", ".join(FORMATS))] = "yaml",
+    format: Annotated[str, typer.Option(help=", ".join(TABLE_FORMATS))] = "yaml",
     input: Input = None,
 ) -> None:
     """Print the parameter groups of a model as patterns of names with multipliers."""

@@ -6,7 +6,7 @@ from statistics import median
 
 from depthlr.cli.measurement import Measurement, measurement_data, note_redrawn, prepare_measurement, progress_bar
 from depthlr.cli.options import (
-    LOSS,
+    DEFAULT_LOSS,
     RANDOM,
     BatchSize,
     DataName,
@@ -17,7 +17,7 @@ from depthlr.cli.options import (
     Model,
     OptimizerName,
     OwnInit,
-    Seeds,
+    SeedsOption,
     check_seeds,
 )
 from depthlr.cli.output import print_json, print_note, print_table
@@ -29,10 +29,10 @@ def measure(
     model: Model,
     optimizer: OptimizerName = "sgd",
     data: DataName = RANDOM,
-    loss: LossName = LOSS,
+    loss: LossName = DEFAULT_LOSS,
     folder: Folder = None,
     batch: BatchSize = 64,
-    seeds: Seeds = 3,
+    seeds: SeedsOption = 3,
     input: Input = None,
     own_init: OwnInit = False,
     json: Json = False,

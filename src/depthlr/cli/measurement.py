@@ -11,19 +11,19 @@ import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from depthlr.cli.options import LOSS, RANDOM
+from depthlr.cli.options import DEFAULT_LOSS, RANDOM
 from depthlr.cli.output import PlainConsole, print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
-from depthlr.energy.batches import LEARNT_FROM, LossFn
-from depthlr.energy.progress import Tell, shown_by
+from depthlr.energy.batches import GRADIENT_BATCHES
+from depthlr.energy.progress import ShowProgress, use_display
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
 from depthlr.python_name import is_python_name, python_callable
-from depthlr.trace.run import arguments_of, cannot_run, readout_of
+from depthlr.trace.run import LossFn, arguments_of, cannot_run, readout_of
 from depthlr.training.task import mean_cross_entropy
 
 MEMORY = 2**30  # bytes of batches; if more are needed, all initialisations share one set of batches
@@ -41,7 +41,7 @@ class MeasurementData:
 
 
 def measurement_data(
-    data: str, batch: int, loss: str = LOSS, *, folder: str | None = None, input: str | None = None
+    data: str, batch: int, loss: str = DEFAULT_LOSS, *, folder: str | None = None, input: str | None = None
 ) -> MeasurementData:
     """Load the data and find the loss.
 
@@ -62,7 +62,7 @@ def measurement_data(
     examples = load(data, folder)
     if input is not None:
         raise DepthlrError(f"--input and --data {data} contradict each other: its examples are {examples.input}.")
-    if examples.classes == 0 and loss == LOSS:
+    if examples.classes == 0 and loss == DEFAULT_LOSS:
         raise DepthlrError(
             f"The targets of {data} are numbers to regress on, and cross-entropy takes classes: name your own loss, "
             "--loss package.module:function."
@@ -71,10 +71,10 @@ def measurement_data(
 
 
 def _find_loss(name: str) -> LossFn:
-    if name == LOSS:
+    if name == DEFAULT_LOSS:
         return mean_cross_entropy
     if not is_python_name(name):
-        raise DepthlrError(f"--loss {name}: write {LOSS}, or your own as package.module:function.")
+        raise DepthlrError(f"--loss {name}: write {DEFAULT_LOSS}, or your own as package.module:function.")
     found: LossFn = python_callable(name)
     return found
 
@@ -86,7 +86,7 @@ def progress_bar() -> Iterator[None]:
     text, count = TextColumn("{task.description}"), MofNCompleteColumn()
 
     @contextmanager
-    def bar() -> Iterator[Tell]:
+    def bar() -> Iterator[ShowProgress]:
         with Progress(
             *(text, BarColumn(), count, "batches,", TimeRemainingColumn(), "left"),
             console=console,
@@ -98,7 +98,7 @@ def progress_bar() -> Iterator[None]:
             row = shown.add_task("", total=None)
             yield lambda what, done, total: shown.update(row, description=what, completed=done, total=total)
 
-    with shown_by(bar):
+    with use_display(bar):
         yield
 
 
@@ -139,7 +139,7 @@ def prepare_measurement(
     """
     model, example = build(spec, input=on.input)
     if batches is None:
-        sets = draws if _batch_bytes(example, on.batch) * draws * (LEARNT_FROM + 1) < MEMORY else 1
+        sets = draws if _batch_bytes(example, on.batch) * draws * (GRADIENT_BATCHES + 1) < MEMORY else 1
         if on.examples is None:
             batches = _random_batches(model, example, on.batch, sets, seed)
         else:
@@ -160,7 +160,7 @@ def prepare_measurement(
 def _shuffled_batches(examples: Examples, size: int, sets: int, seed: int) -> Batches:
     """Batches of the examples, in a new order for every set."""
     # At most one pass over the examples, if that is enough: the evaluated batch must not be one that was trained on.
-    count = min(LEARNT_FROM + 1, max(3, len(examples) // size))
+    count = min(GRADIENT_BATCHES + 1, max(3, len(examples) // size))
     shuffles = [batch_order(len(examples), size, count, seed + place) for place in range(sets)]
     found = [examples.batch(indices) for shuffle in shuffles for indices in shuffle]
     return [((inputs,), target) for inputs, target in found]
@@ -168,7 +168,7 @@ def _shuffled_batches(examples: Examples, size: int, sets: int, seed: int) -> Ba
 
 def _random_batches(model: nn.Module, example: Any, size: int, sets: int, seed: int) -> Batches:
     try:
-        return random_batches(example, _readout_shape(model, example), size, sets * (LEARNT_FROM + 1), seed)
+        return random_batches(example, _readout_shape(model, example), size, sets * (GRADIENT_BATCHES + 1), seed)
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # torch: it does not fit in memory
         raise DepthlrError(
             f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."

@@ -23,7 +23,7 @@ DataName = Annotated[
 LossName = Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")]
 Folder = Annotated[str | None, typer.Option(help="where the data set lies")]
 BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch of one optimizer step")]
-Seeds = Annotated[int, typer.Option(help="initialisations to measure")]
+SeedsOption = Annotated[int, typer.Option(help="initialisations to measure")]
 OwnInit = Annotated[
     bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
 ]
@@ -35,8 +35,8 @@ Metric = Annotated[
     ),
 ]
 RANDOM = "random"  # standard normal inputs or random ids, with separable classes
-LOSS = "cross_entropy"
-SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch
+DEFAULT_LOSS = "cross_entropy"
+DEFAULT_SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch
 SQLITE_HEADER = b"SQLite format 3\0"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from depthlr.cli.fit import Over
+from depthlr.cli.fit import OverOption
 from depthlr.cli.options import Metric
 from depthlr.cli.output import check_not_the_study, picture_form, print_note, write_picture
 from depthlr.present.landscape import loss_landscape
@@ -33,9 +33,9 @@ def plot(
     kind: Annotated[
         Kind, typer.Option(help="loss against rate, or tuned rate against depth with the fit")
     ] = Kind.landscape,
-    over: Annotated[Over, typer.Option(help="of scaling: over effective depth, or over what the study varies")] = (
-        Over.depth
-    ),
+    over: Annotated[
+        OverOption, typer.Option(help="of scaling: over effective depth, or over what the study varies")
+    ] = (OverOption.depth),
     rule: Annotated[list[str] | None, typer.Option(help="of scaling: also draw this rule's rates (repeat)")] = None,
     metric: Metric = None,
     dark: Annotated[bool, typer.Option("--dark", help="for a dark page")] = False,
@@ -49,7 +49,7 @@ def plot(
     def draw(axes: Axes) -> object:
         if kind is Kind.landscape:
             return loss_landscape(results, axes=axes)
-        return scaling(results, "depth" if over is Over.depth else "size", axes=axes, rules=rule or [])
+        return scaling(results, "depth" if over is OverOption.depth else "size", axes=axes, rules=rule or [])
 
     write_picture(draw, out, form, dark=dark, transparent=transparent)
     print_note(f"rates are judged by the {loss_label(results)}")

@@ -11,7 +11,7 @@ import typer
 
 from depthlr.cli.options import Metric
 from depthlr.cli.output import check_not_the_study, write_file
-from depthlr.present.report import report as report_of
+from depthlr.present.report import render_report as report_of
 
 
 class Form(StrEnum):

@@ -8,9 +8,9 @@ import typer
 
 from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
 from depthlr.cli.options import (
-    LOSS,
+    DEFAULT_LOSS,
+    DEFAULT_SEEDS,
     RANDOM,
-    SEEDS,
     BatchSize,
     DataName,
     Folder,
@@ -31,11 +31,11 @@ def suggest(
     model: Model,
     optimizer: OptimizerName = "sgd",
     data: DataName = RANDOM,
-    loss: LossName = LOSS,
+    loss: LossName = DEFAULT_LOSS,
     folder: Folder = None,
     batch: BatchSize = 64,
     schedule: Annotated[str, typer.Option(help="constant, or warmup-cosine: then it is the peak")] = "constant",
-    seeds: Annotated[int, typer.Option(help="initialisations to take the mean over")] = SEEDS,
+    seeds: Annotated[int, typer.Option(help="initialisations to take the mean over")] = DEFAULT_SEEDS,
     input: Input = None,
     own_init: OwnInit = False,
     json: Json = False,

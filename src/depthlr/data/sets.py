@@ -16,8 +16,8 @@ from torch.utils.data import Dataset, IterableDataset, default_collate
 from depthlr.data.examples import Examples
 from depthlr.data.files import spread
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.python_name import called
-from depthlr.random_states import random_states_kept
+from depthlr.python_name import call_by_name
+from depthlr.random_states import preserve_random_states
 
 SAMPLED_EXAMPLES = 64  # of a torch `Dataset`, for its digest
 
@@ -211,7 +211,7 @@ class TorchDataset:
     @cached_property
     def dataset(self) -> Any:
         """What the callable returns."""
-        return called(self.name, self.options)
+        return call_by_name(self.name, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"name": self.name, "options": self.options, "attribution": self.attribution}
@@ -246,7 +246,7 @@ class TorchDataset:
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         chosen = indices.tolist()
-        with random_states_kept(zlib.crc32(repr(chosen).encode()), devices=[]):
+        with preserve_random_states(zlib.crc32(repr(chosen).encode()), devices=[]):
             if hasattr(self.dataset, "__getitems__"):
                 items = self.dataset.__getitems__(chosen)
             else:
@@ -285,7 +285,7 @@ def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
 
 
 def _call_and_gather(name: str, options: Mapping[str, Any]) -> Examples:
-    made = called(name, options)
+    made = call_by_name(name, options)
     if hasattr(made, "batch") and hasattr(made, "digest"):
         examples: Examples = made
         return examples

@@ -17,16 +17,17 @@ from torch import Tensor, nn
 from depthlr import check
 from depthlr.energy.step import OWN_FACTORY, is_factory
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 from depthlr.trace.depth import Depth, Units, effective_depth
 from depthlr.trace.run import Arguments, arguments_of, check_runnable
 
-LossFn = Callable[[Any, Any], Tensor]
 Build = Callable[[], nn.Module]
-LEARNT_FROM = 16  # batches for gradients; fewer add noise but no bias
-LIMIT = LEARNT_FROM + 1  # default number of batches from a loader
-ALIKE = "a builder gives the same model every time, so nothing is known of its scatter: let it draw its weights anew."
-EVALUATED = "in eval mode dropout and BatchNorm were measured as in evaluation: call train() first."
+GRADIENT_BATCHES = 16  # batches for gradients; fewer add noise but no bias
+PERSISTENT_BATCHES = GRADIENT_BATCHES + 1  # default number of batches from a loader
+SAME_WEIGHTS_NOTE = (
+    "a builder gives the same model every time, so nothing is known of its scatter: let it draw its weights anew."
+)
+EVAL_MODE_NOTE = "in eval mode dropout and BatchNorm were measured as in evaluation: call train() first."
 # Added to a seed when batches are read. Data that is drawn then must not repeat the numbers of weights and dropout.
 READING_SEED = 10**9
 
@@ -72,13 +73,13 @@ def count_batches(batches: Any, most: int, seed: int) -> int:
     try:
         return len(batches)
     except (TypeError, NotImplementedError):  # a DataLoader of a stream has the method, and no length
-        with random_states_kept(seed + READING_SEED):
+        with preserve_random_states(seed + READING_SEED):
             return sum(1 for _ in islice(batches, most))
 
 
 def read_batches(batches: Iterator[Any], count: int, seed: int) -> list[Any]:
     """Read the next `count` batches, or fewer at the end. `seed` seeds the reading; random states are restored."""
-    with random_states_kept(seed + READING_SEED):
+    with preserve_random_states(seed + READING_SEED):
         found = list(islice(batches, count))
     return [check_batch(batch) for batch in found]
 
@@ -104,7 +105,7 @@ def _is_pair(value: Any) -> bool:
     return isinstance(inputs, Tensor) or (isinstance(inputs, Mapping) and not isinstance(target, Mapping))
 
 
-def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
+def split_batch(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
     """Split a batch into model arguments and the target of the loss, on `device`."""
     plain = dict(batch) if isinstance(batch, Mapping) else batch  # tokenizers return mappings of their own
     # Copy even on the same device, because a model may write into its input.
@@ -115,16 +116,22 @@ def split(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
 
 
 def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
-    """The effective depth of a model on the inputs of a batch."""
+    """The effective depth of a model on the inputs of a batch.
+
+    Args:
+        model: The model.
+        batch: One batch.
+        units: As in `effective_depth`.
+    """
     check_runnable(model)
-    (positional, named), _ = split(batch, next(model.parameters()).device)
+    (positional, named), _ = split_batch(batch, next(model.parameters()).device)
     return effective_depth(model, named or positional, units=units)
 
 
 def checked_batches(batches: Any, limit: int | None, seed: int) -> list[Any]:
     """Read three or more batches, or raise."""
     _check_limit(limit)
-    return _require_three(batches_of(batches, limit, LIMIT, seed))
+    return _require_three(batches_of(batches, limit, PERSISTENT_BATCHES, seed))
 
 
 def _check_limit(limit: int | None) -> None:
@@ -137,7 +144,7 @@ def _require_three(found: list[Any]) -> list[Any]:
         held = f"holds {len(found)}" if found else "is empty"
         raise DepthlrError(
             f"batches {held}, and telling what batches agree on takes three or more: two to learn from, one to see the "
-            f"step on; {LIMIT} are a good number."
+            f"step on; {PERSISTENT_BATCHES} are a good number."
         )
     return found
 
@@ -159,7 +166,7 @@ def batches_by_seed(batches: Any, seeds: int, limit: int | None, seed: int) -> S
     Args:
         batches: A sequence of batches or a loader.
         seeds: The number of seeds.
-        limit: Batches per seed. If None: all of a sequence, `LIMIT` per seed from a loader.
+        limit: Batches per seed. If None: all of a sequence, `PERSISTENT_BATCHES` per seed from a loader.
         seed: Seeds what a loader draws.
     """
     if seeds == 1:
@@ -168,7 +175,7 @@ def batches_by_seed(batches: Any, seeds: int, limit: int | None, seed: int) -> S
     _check_limit(limit)
     given = as_iterable(batches)
     use_all = limit is None and isinstance(given, Sequence)
-    each = LIMIT if limit is None else limit
+    each = PERSISTENT_BATCHES if limit is None else limit
     if isinstance(given, Iterator):  # it can be read only once, so it is stored to be counted
         given = read_batches(given, each * seeds, seed)
     count = count_batches(given, each * seeds, seed)
@@ -201,16 +208,21 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
         raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
-def draws_anew(build: Build) -> bool:
+def draws_new_weights(build: Build) -> bool:
     """Does `build()` return different weights for different seeds?"""
-    first, second = (list(model.parameters()) for model in draws(build, (0, 1)))
+    first, second = (list(model.parameters()) for model in draw_models(build, (0, 1)))
     return len(first) != len(second) or any(
         a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
     )
 
 
-def draws(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
-    """Yield `build()` for each seed. Random states are restored."""
+def draw_models(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
+    """Yield `build()` under each seed. Random states are restored.
+
+    Args:
+        build: Returns a new model.
+        seeds: One model is built for each.
+    """
     for seed in seeds:
         yield build_model(build, int(seed))  # no variable: it would keep a model alive while the next one is built
 
@@ -230,7 +242,7 @@ def build_model(build: Build, seed: int | None = None) -> nn.Module:
             f"a function that builds the model is wanted, not a {type(build).__name__}: write lambda: ...."
         )
     try:
-        with random_states_kept(seed):  # the caller draws from its own states
+        with preserve_random_states(seed):  # the caller draws from its own states
             model = build()
     except DepthlrError:
         raise

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from depthlr import check
-from depthlr.energy.batches import LossFn, batches_of, check_batch, check_draws, draws, split
+from depthlr.energy.batches import batches_of, check_batch, check_draws, draw_models, split_batch
 from depthlr.energy.gradient import (
     check_followed,
     check_measurable,
@@ -32,7 +32,7 @@ from depthlr.energy.gradient import (
     same_conditions,
 )
 from depthlr.energy.jvp import CallObserver, Moment, jvp, mean_product, value_and_change
-from depthlr.energy.progress import measured_batch, measuring
+from depthlr.energy.progress import count_batch, measuring
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
@@ -40,10 +40,10 @@ from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.record import Recorder
-from depthlr.trace.run import Arguments, cannot_run, check_runnable, readouts_of, unwrap
+from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, readouts_of, unwrap
 from depthlr.trace.units import Unit
 
-LIMIT = 4  # default number of batches from a loader
+ENERGY_BATCHES = 4  # default number of batches from a loader
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,11 @@ def update_energy(
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     device = next(iter(parameters.values())).device
-    batches = batches_of(batches, limit, LIMIT, seed)
+    batches = batches_of(batches, limit, ENERGY_BATCHES, seed)
     energies = []
     with measuring(len(batches)):
         for batch in batches:
-            arguments, target = split(batch, device)
+            arguments, target = split_batch(batch, device)
             with same_conditions(model, seed, loss_fn):
                 graph, gradients, loss = _backward(
                     model, parameters, arguments, target, loss_fn, recurrent=units is not None
@@ -155,10 +155,10 @@ def update_energy(
             depth = depth_of(graph, units)  # while the GPU still computes the gradient
             check_moves(largest_entry(loss, gradients))
             direction = step_direction(optimizer, model, gradients)
-            arguments, _ = split(batch if probe is None else check_batch(probe), device)
+            arguments, _ = split_batch(batch if probe is None else check_batch(probe), device)
             with same_conditions(model, seed):
                 energies.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
-            measured_batch()
+            count_batch()
     return _average(energies)
 
 
@@ -319,10 +319,10 @@ def update_energy_over_seeds(
     """
     check_draws(seeds, optimizer)
     seed = check.seed("The seed", seed)
-    batches = batches_of(batches, limit, LIMIT, seed)  # once: a loader may return other batches the next time
+    batches = batches_of(batches, limit, ENERGY_BATCHES, seed)  # once: a loader may return other batches the next time
     energies = []
     with measuring(len(seeds) * len(batches)):
-        for number, model in enumerate(draws(build, seeds), 1):
+        for number, model in enumerate(draw_models(build, seeds), 1):
             with measuring(0, f"initialization {number} of {len(seeds)}"):
                 energies.append(update_energy(model, batches, loss_fn, optimizer, seed=seed, **options))
     return EnergyOverSeeds(tuple(energies))

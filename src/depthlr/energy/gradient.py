@@ -13,17 +13,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from depthlr.energy.batches import LossFn, split
+from depthlr.energy.batches import split_batch
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.run import (
-    attributes_kept,
+    LossFn,
     cannot_run,
-    eager,
+    force_eager,
     is_sharded,
     logits_of,
+    preserve_attributes,
+    preserve_state,
+    preserve_weights,
     readouts_of,
-    untouched,
-    weights_kept,
 )
 
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
@@ -44,10 +45,10 @@ def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -
 @contextlib.contextmanager
 def same_conditions(model: nn.Module, seed: int, loss_fn: LossFn | None = None) -> Iterator[None]:
     """Run every pass inside under the same random state. State of the model and of the loss is restored."""
-    stateful = attributes_kept(loss_fn) if isinstance(loss_fn, nn.Module) else contextlib.nullcontext()
+    stateful = preserve_attributes(loss_fn) if isinstance(loss_fn, nn.Module) else contextlib.nullcontext()
     # Forward mode has no formula for fused attention kernels, and their dropout masks differ from those of the plain
     # kernel. All passes use the plain kernel.
-    with eager(), untouched(model, seed), weights_kept(model), stateful, sdpa_kernel(SDPBackend.MATH):
+    with force_eager(), preserve_state(model, seed), preserve_weights(model), stateful, sdpa_kernel(SDPBackend.MATH):
         yield
 
 
@@ -72,7 +73,7 @@ def backward(
 
     `seed` seeds dropout. `readout` is the index of the readout if it is known; finding it costs extra passes.
     """
-    arguments, target = split(batch, next(iter(parameters.values())).device)
+    arguments, target = split_batch(batch, next(iter(parameters.values())).device)
     leaves = leaves_of(parameters)
     with same_conditions(model, seed, loss_fn):
         with torch.enable_grad():

@@ -27,9 +27,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 from depthlr.trace import operations as ops
-from depthlr.trace.run import Arguments, cannot_run, tensors_in, untouched
+from depthlr.trace.run import Arguments, cannot_run, preserve_state, tensors_in
 
 DIFFERENCE = 1e-3  # norm of a difference over that of the weights: float32 rounds it by about 1e-4
 LARGEST_ERROR = 0.1  # of a central difference, relative; beyond it nothing is measured
@@ -59,7 +59,7 @@ def jvp(
     observer = observer or CallObserver((), lambda moment, value: None)
     with forward_ad.dual_level(), torch.no_grad():
         try:
-            with random_states_kept(devices={p.device for p in parameters.values() if p.is_cuda}):
+            with preserve_random_states(devices={p.device for p in parameters.values() if p.is_cuda}):
                 output = run.on_duals(observer)
         except NotImplementedError as error:
             output = run.by_differences(observer, kind_and_message(error))
@@ -118,7 +118,7 @@ class _Run:
             observer.observe(moment, forward_ad.make_dual(value.clone(), near.seen[moment]))  # type: ignore[no-untyped-call]
 
         watched = CallObserver(observer.moments, observe)
-        with untouched(self.model):
+        with preserve_state(self.model):
             output = self._called({n: p.detach() for n, p in self.parameters.items()}, watched)
         observer.call_counts = watched.call_counts
         changes = iter(near.outputs)
@@ -139,7 +139,7 @@ class _Run:
                 to[moment] = value.clone()
 
             watched = CallObserver(observer.moments, keep)
-            with untouched(self.model):
+            with preserve_state(self.model):
                 output = self._called(weights, watched)
             ends.append(_Difference(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and _floats(t)]))
         plus, minus = ends

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.optim import RAdam
 
 from depthlr import check
-from depthlr.energy.batches import LossFn, SeedBatches, batches_by_seed, check_draws, checked_batches, draws, split
+from depthlr.energy.batches import SeedBatches, batches_by_seed, check_draws, checked_batches, draw_models, split_batch
 from depthlr.energy.gradient import (
     add_gradients,
     backward,
@@ -33,17 +33,17 @@ from depthlr.energy.gradient import (
     same_conditions,
 )
 from depthlr.energy.jvp import jvp, mean_product, value_and_change
-from depthlr.energy.progress import measured_batch, measuring
+from depthlr.energy.progress import count_batch, measuring
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.errors import DepthlrError
-from depthlr.trace.run import check_runnable, readouts_of, unwrap
+from depthlr.trace.run import LossFn, check_runnable, readouts_of, unwrap
 
 SEEDS = 8  # default number of initialisations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
 DRAW_SCATTER = 0.1  # standard deviation of log10(rate) over initialisations: the median over TransferBench's models
 NOISE = -0.5 * math.log10(LEAST_SHARE)  # log10 of the factor by which the rate may be too low if the energy is noisy
-UNSURE = 0.15  # standard error of log10(rate), about the error of transferred rates
-SEEN = (0.022, 6.4)  # range of the readout's mean square over the models of TransferBench, all initialised by init_
+LARGE_ERROR = 0.15  # standard error of log10(rate), about the error of transferred rates
+CALIBRATED_SIZES = (0.022, 6.4)  # range of the readout's mean square over TransferBench's models, initialised by init_
 Gradients = dict[str, Tensor]
 
 
@@ -125,17 +125,17 @@ def _measure(
         largest = max(largest, largest_entry(found.loss, found.gradients))
         losses.append(float(found.loss))
         _add(halves[index % 2], found.gradients)
-        measured_batch()
+        count_batch()
     check_moves(largest)
     changes = []
     for half, number in zip(halves, (len(training) - len(training) // 2, len(training) // 2), strict=True):
         mean = {name: total / number for name, total in half.items()}
         direction = step_direction(optimizer, model, mean)
-        inputs, _ = split(probe, next(iter(parameters.values())).device)
+        inputs, _ = split_batch(probe, next(iter(parameters.values())).device)
         with same_conditions(model, seed + len(training)), jvp(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
-    measured_batch()
+    count_batch()
     size, product, *own = (
         float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
     )
@@ -191,7 +191,7 @@ def persistent_energy_over_seeds(
     seed = check.seed("The seed", seed)
     given = batches_by_seed(batches, len(seeds), limit, seed)
     with measuring(len(seeds) * given.size):
-        (found,) = persistent_energies({"": draws(build, seeds)}, given, loss_fn, optimizer, seed=seed)
+        (found,) = persistent_energies({"": draw_models(build, seeds)}, given, loss_fn, optimizer, seed=seed)
     return found
 
 
@@ -203,7 +203,15 @@ def persistent_energies(
     *,
     seed: int,
 ) -> list[tuple[PersistentEnergy, ...]]:
-    """Measure the draws of several models by name. All models use the same batches for a draw, which are read once."""
+    """Measure the initializations of several models. The batches of an initialization are read once, for all models.
+
+    Args:
+        models: The initializations of each model, by name.
+        batches: The batches of each initialization.
+        loss_fn: As in `update_energy`.
+        optimizer: A factory or a name.
+        seed: Seeds dropout.
+    """
     numbers = count(1)  # enumerate() would keep the batches of a draw in memory while the next ones are read
 
     def of_next(own: list[Any]) -> list[list[PersistentEnergy]]:
@@ -235,9 +243,12 @@ class DrawnRate:
 
 
 def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
-    """The geometric mean of the rates of several initialisations.
+    """The geometric mean of the rates of several initializations, and its standard error.
 
-    Energies of deep plain stacks vary by decades, so that a few initialisations would dominate an arithmetic mean.
+    Energies of deep plain stacks vary by decades, so an arithmetic mean would be dominated by a few initializations.
+
+    Args:
+        found: One energy per initialization.
     """
     if not found:
         raise DepthlrError("there is no persistent energy to take a rate from: measure one initialisation or more.")
@@ -251,10 +262,10 @@ def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
     return DrawnRate(mean, error if number > 1 else None, 2 * noisy >= 1)
 
 
-def strange_size(found: Sequence[PersistentEnergy]) -> str | None:
+def readout_size_note(found: Sequence[PersistentEnergy]) -> str | None:
     """A warning if the readout starts outside the sizes at which measured rates were compared with tuned rates."""
     size = math.exp(fmean(math.log(one.mean_square) for one in found))
-    least, most = SEEN
+    least, most = CALIBRATED_SIZES
     if least <= size <= most:
         return None
     cause = "signals vanish, or the head starts near zero" if size < least else "signals grow"
@@ -267,10 +278,17 @@ def strange_size(found: Sequence[PersistentEnergy]) -> str | None:
 def promised_fall(
     model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
 ) -> float:
-    """The fall of the loss on its own batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
+    """The predicted fall of the loss on a batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
 
     g is the gradient and d the step. At the Polyak step, rate L / F, the predicted fall is the whole loss L. F is
-    negative if the loss would rise. The arguments are those of `persistent_energy`.
+    negative if the loss would rise.
+
+    Args:
+        model: As in `persistent_energy`.
+        batch: One batch.
+        loss_fn: As in `update_energy`.
+        optimizer: As in `update_energy`.
+        seed: Seeds dropout.
     """
     model = unwrap(model)
     check_runnable(model)

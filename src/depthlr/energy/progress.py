@@ -1,7 +1,7 @@
-"""How far a measurement is: what is being measured, how many of its batches are done, and how many there are.
+"""Progress of a measurement: what is being measured, how many of its batches are done, and how many there are.
 
-A function that measures opens a `measuring` block with its number of batches, and reports each with `measured_batch`.
-A block inside another is a part of it. Whoever watches is told of every change: by default a line on stderr, where a
+A function that measures opens a `measuring` block with its number of batches, and reports each with `count_batch`. A
+block inside another is a part of it. The display is called after every change. By default it is a line on stderr, if a
 terminal or a notebook is attached.
 """
 
@@ -15,17 +15,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TextIO
 
-Tell = Callable[[str, int, int], None]  # what is measured, batches that are done, batches in all
-Display = Callable[[], AbstractContextManager[Tell]]
+ShowProgress = Callable[[str, int, int], None]  # what is measured, batches that are done, batches in all
+Display = Callable[[], AbstractContextManager[ShowProgress]]
 
-PATIENCE = 1.0  # seconds before a line appears: most measurements are over by then
+LINE_DELAY = 1.0  # seconds before a line appears: most measurements are over by then
 REFRESH = 0.1  # seconds
 BAR = 20  # characters
 
 
 @dataclass
 class _Progress:
-    tell: Tell
+    tell: ShowProgress
     what: str
     total: int
     done: int = 0
@@ -39,7 +39,7 @@ _display: ContextVar[Display | None] = ContextVar("display of measurements", def
 
 
 @contextmanager
-def shown_by(display: Display) -> Iterator[None]:
+def use_display(display: Display) -> Iterator[None]:
     """Show every measurement inside by this display, in place of the line on stderr."""
     token = _display.set(display)
     try:
@@ -50,9 +50,11 @@ def shown_by(display: Display) -> Iterator[None]:
 
 @contextmanager
 def measuring(total: int, what: str = "") -> Iterator[None]:
-    """Measure on `total` batches, each of which `measured_batch` reports.
+    """Measure on `total` batches, each of which `count_batch` reports.
 
-    A block inside another only says more closely `what` is measured: the outer one has counted its batches.
+    Args:
+        total: The number of batches. A block inside another only adds a label, since the outer one counted its batches.
+        what: A label of what is measured.
     """
     outer = _open.get()
     if outer is not None:
@@ -75,7 +77,7 @@ def measuring(total: int, what: str = "") -> Iterator[None]:
             _open.reset(token)
 
 
-def measured_batch() -> None:
+def count_batch() -> None:
     """Report that one batch more is done."""
     progress = _open.get()
     if progress is not None:
@@ -84,7 +86,7 @@ def measured_batch() -> None:
 
 
 @contextmanager
-def stderr_line(stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Tell]:
+def stderr_line(stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[ShowProgress]:
     """One line that is written over and over, and erased at the end; nothing where nobody looks.
 
     Args:
@@ -94,7 +96,7 @@ def stderr_line(stream: TextIO | None = None, clock: Callable[[], float] = time.
     out = sys.stderr if stream is None else stream
     attached = out is not None and (out.isatty() or "ipykernel" in sys.modules)
     began = clock()
-    shown, length = began + PATIENCE - REFRESH, 0
+    shown, length = began + LINE_DELAY - REFRESH, 0
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal shown, length

@@ -34,10 +34,15 @@ def has_stepped(optimizer: Optimizer) -> bool:
 
 
 def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Change of every parameter in one step at base rate 1, for these gradients.
+    """The change of every parameter in one step at base rate 1.
 
-    The base rate is the largest rate of the groups that move, in whatever order they are listed; the others keep their
-    ratio to it. A scheduler's warm-up is left out (its `initial_lr` counts), and timm's `lr_scale` of a group counts.
+    The base rate is the largest rate of the groups that move; the others keep their ratio to it. A scheduler's warm-up
+    is left out (its `initial_lr` counts), and timm's `lr_scale` counts.
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        model: The model.
+        gradients: By parameter name.
     """
     parameters = dict(model.named_parameters())
     before = {n: _precise(parameters[n].detach()) for n in gradients}

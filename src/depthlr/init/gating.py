@@ -13,7 +13,7 @@ from depthlr.errors import DepthlrError
 
 Pointwise = Callable[[Tensor], Tensor]
 
-ACTIVATIONS: dict[str, Pointwise] = {
+ACTIVATION_FUNCTIONS: dict[str, Pointwise] = {
     "celu": F.celu,
     "elu": F.elu,
     "gelu": F.gelu,
@@ -60,8 +60,11 @@ _TO_EDGES = np.linalg.solve(
 def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> float:
     """q = E[sigma'(std Z)^2] for Z ~ N(0, 1): 1/2 for ReLU, 0.456 for GELU.
 
-    `activation` is a name, a module or any pointwise function. With `std` one follows the drift of q with the scale
-    of the pre-activation. Quadrature halves every panel that holds a kink, so piecewise functions are exact too.
+    The quadrature halves every panel that holds a kink, so piecewise functions are exact too.
+
+    Args:
+        activation: A name, a module, or any pointwise function.
+        std: The scale of the pre-activation.
     """
     if not (math.isfinite(std) and std > 0):
         raise DepthlrError(f"std is {std}, but the scale of a pre-activation is a finite number above 0.")
@@ -96,11 +99,12 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
     """A name for messages, and a float64 function that shares nothing writable with the caller's module."""
     if isinstance(activation, str):
         name = activation.strip().lower()
-        if name not in ACTIVATIONS:
+        if name not in ACTIVATION_FUNCTIONS:
             raise DepthlrError(
-                f"No activation is called {activation!r}; use one of {', '.join(ACTIVATIONS)}, or pass the function."
+                f"No activation is called {activation!r}: use one of {', '.join(ACTIVATION_FUNCTIONS)}, or pass the "
+                "function."
             )
-        return name, ACTIVATIONS[name]
+        return name, ACTIVATION_FUNCTIONS[name]
     if isinstance(activation, nn.PReLU):  # one slope a channel: only their mean square enters q
         slope = activation.weight.detach().double().cpu().square().mean().sqrt()
         return "PReLU", lambda x: F.prelu(x, slope)

@@ -48,10 +48,14 @@ class ParameterInit:
 def init_plan(
     model: nn.Module, example: Any, *, variance: Variance = "gating", branch_scale: BranchScale = "auto"
 ) -> tuple[ParameterInit, ...]:
-    """The initialisation of every parameter of `model`, from one run on `example`.
+    """The initialization of every parameter of a model, from one run.
 
-    `variance="he"` takes q = 1/2 for every activation; `branch_scale` says which weights of a residual branch carry
-    K^(-1/2): its last one, each of them, none, or (auto) the last one unless the model is a transformer.
+    Args:
+        model: The model.
+        example: An input to run it on.
+        variance: "gating" takes q of each activation, "he" takes q = 1/2 for all.
+        branch_scale: Which weights of a residual branch are scaled by K^(-1/2): "last", "each", "none", or "auto". Auto
+            is the last one unless the model is a transformer.
     """
     if variance not in ("gating", "he"):
         raise DepthlrError(f"variance={variance!r}: it is 'gating' (by the activation's q) or 'he' (q = 1/2).")
@@ -94,7 +98,13 @@ def init_plan(
 
 
 def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: torch.Generator | None = None) -> None:
-    """Write a planned initialisation into the model, in place."""
+    """Write a planned initialization into a model, in place.
+
+    Args:
+        model: The model that was planned, or a copy.
+        plan: From `init_plan`.
+        generator: What weights are drawn from; torch's default generator if None.
+    """
     parameters = dict(unwrap(model).named_parameters())
     with torch.no_grad():
         for step in plan:
@@ -204,8 +214,8 @@ def _norm_parameters(model: nn.Module) -> dict[str, str]:
 def _norm_constant(norm: nn.Module, name: str, parameter: Tensor) -> str:
     """Ones for a scale and zeros for a shift.
 
-    Torch's own norms scale by their weight, also where it was set to zero to begin a branch with nothing. Of others a
-    fresh one knows best: some store their scale as 1 + w.
+    Torch's own norms scale by their weight, even if it was set to zero so that a branch starts at zero. For other
+    norms a newly built one is read, because some store their scale as 1 + w.
     """
     if any(word in name for word in SHIFTS):
         return "zeros"
@@ -268,7 +278,7 @@ def _activations(graph: Graph, index: int) -> tuple[Pointwise, ...]:
 
 
 def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None:
-    """The last activation that made a value, and the value it was given where that is known.
+    """The last activation that made a value, and its input if that is known.
 
     It is a torch function, a scripted function, a module that writes one out (as GELU variants do), or the product of a
     value and its own activation, as in x * sigmoid(x).
@@ -315,7 +325,7 @@ class SelfGated:
 
 
 def with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
-    """PReLU as the leaky ReLU of the same q: a trace does not see its slopes, whose mean square alone enters."""
+    """PReLU as the leaky ReLU of the same q. A trace does not see its slopes; q depends on their mean square."""
     if node.name != "prelu" or not node.weights:
         return node
     slopes = parameters.get(node.weights[0])

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from depthlr.integrations.trainer import RunReport, StepBatches, autocast, largest_rate, report_on
+from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, largest_rate, report_on
 from depthlr.transfer.rules import CarryRule, Recipe
 
 
@@ -32,7 +32,7 @@ class TrainerStep(nn.Module):
         arguments = self.trainer.args
         half = {"bf16": torch.bfloat16, "fp16": torch.float16}
         dtype = next((kind for name, kind in half.items() if getattr(arguments, name, False)), None)
-        with autocast(arguments.device, dtype):
+        with autocast_to(arguments.device, dtype):
             # A copy, because compute_loss takes labels out of its inputs.
             loss, outputs = self.trainer.compute_loss(self.model, dict(batch), return_outputs=True)
         if isinstance(outputs, Mapping):

@@ -20,7 +20,7 @@ from depthlr.errors import DepthlrError
 from depthlr.integrations.trainer import (
     RunReport,
     StepBatches,
-    autocast,
+    autocast_to,
     largest_rate,
     report_on,
     scale_rates,
@@ -53,7 +53,7 @@ class LightningStep(nn.Module):
         device = next(module.parameters()).device
         given = {"batch": batch, "batch_idx": 0, "dataloader_idx": 0}
         taken = len(inspect.signature(module.training_step).parameters)
-        with _without_logging(module), _LastOutput(module) as last, autocast(device, HALF.get(self.precision)):
+        with _without_logging(module), _LastOutput(module) as last, autocast_to(device, HALF.get(self.precision)):
             step = module.training_step(*list(given.values())[:taken])
         loss = step.get("loss") if isinstance(step, Mapping) else step
         if not isinstance(loss, Tensor):

@@ -38,22 +38,22 @@ class StepBatches:
     micro_batches: int = 1
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        batches = map(plain, self.loader())
+        batches = map(to_plain_batch, self.loader())
         while group := list(islice(batches, self.micro_batches)):
-            yield {"batch": group[0] if len(group) == 1 else joined(group)}
+            yield {"batch": group[0] if len(group) == 1 else join_batches(group)}
 
     def __len__(self) -> int:
         return -(-len(self.loader()) // self.micro_batches)  # type: ignore[arg-type]
 
 
-def plain(batch: Any) -> Any:
+def to_plain_batch(batch: Any) -> Any:
     """A batch in plain dicts: a tokenizer's mapping is not a container that torch copies."""
     if isinstance(batch, Mapping):
-        return {name: plain(value) for name, value in batch.items()}
+        return {name: to_plain_batch(value) for name, value in batch.items()}
     return batch
 
 
-def joined(batches: list[Any]) -> Any:
+def join_batches(batches: list[Any]) -> Any:
     """One batch of all examples of several batches.
 
     Args:
@@ -73,7 +73,7 @@ def joined(batches: list[Any]) -> Any:
 
 
 @contextlib.contextmanager
-def autocast(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
+def autocast_to(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
     """Mixed precision as a trainer sets it; nothing if `dtype` is None.
 
     Weights are cast anew at every use: a cached cast would not carry the tangent of a forward-mode pass.

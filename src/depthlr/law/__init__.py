@@ -25,7 +25,7 @@ from depthlr.law.rules import (
     log_pathsum,
     pathsum_transfer,
     rule_named,
-    transfer,
+    transfer_by_power,
 )
 
 __all__ = [
@@ -57,5 +57,5 @@ __all__ = [
     "optimum",
     "pathsum_transfer",
     "rule_named",
-    "transfer",
+    "transfer_by_power",
 ]

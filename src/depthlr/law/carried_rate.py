@@ -140,7 +140,7 @@ class CarriedRate:
         return self.rate
 
     def within(self, decades: float) -> CarriedRate:
-        """The same rate with an interval of so many decades to each side, unless the depths are too far apart."""
+        """The same rate with an interval of `decades` to each side. Depths that are too far apart get no interval."""
         if doublings(self.source_depth, self.target_depth) > MOST_DOUBLINGS:
             return self
         return replace(self, low=self.rate / 10**decades, high=self.rate * 10**decades)
@@ -164,7 +164,15 @@ class CarriedRate:
 def carried_over_depth(
     rate: float, source_depth: float, target_depth: float, rule: str = "law", family: Family = "sgd"
 ) -> CarriedRate:
-    """Carry a rate between two depths by the rule of that name: arithmetic, without a model."""
+    """Carry a rate between two depths by a named rule: arithmetic, without a model.
+
+    Args:
+        rate: The rate tuned at the source depth.
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+        rule: A name in `RULES`.
+        family: The optimizer family.
+    """
     chosen = rule_named(rule)
     moved = carry(chosen, rate, source_depth, target_depth, family)
     facts = {ADAPTIVE} if family == "adam" else set()
@@ -182,7 +190,7 @@ def carried_by(
     facts: Collection[str] = (),
     initialization: str = UNSEEN,
 ) -> CarriedRate:
-    """A rate that a rule of depth moved, with what is known of such rates.
+    """Wrap a rate that a rule of depth carried, with its notes and its interval.
 
     Only rates of the law and of the constant exponent were compared with tuned ones. They have an interval, in the
     rule's scope.
@@ -195,7 +203,7 @@ def carried_by(
         target_depth: Effective depth of the target.
         outside: One note for each precondition of the rule that does not hold.
         facts: Keys of `LAW_FINDINGS`: properties of the models and of the optimizer.
-        initialization: How the models are initialised, as far as it was seen.
+        initialization: How the models are initialized, if that is known.
     """
     by_law = rule.name == "law"
     unmet = [*outside, *([NOT_INIT] if by_law and initialization == OTHER_INIT else [])]

@@ -20,7 +20,7 @@ _EVEN = 0.01  # steps may differ by this share of a step, so a grid printed to f
 
 @dataclass(frozen=True)
 class Optimum:
-    """A curve's minimiser; with an `edge` the true one may lie beyond the range, so the rate is only a bound."""
+    """The minimum of a curve. With an `edge` the true minimum may lie outside the range: the rate is only a bound."""
 
     rate: float
     loss: float
@@ -35,9 +35,18 @@ class Optimum:
 def optimum(
     rates: Sequence[float], losses: Sequence[float], *, bounds: tuple[float, float] | None = None
 ) -> Optimum | None:
-    """The rate of the least loss, the smaller rate of equals; None if every run diverged (infinite loss).
+    """The rate of the least loss; of equal losses, that of the smallest rate.
 
-    `bounds` are the ends of the range that was searched, where it reaches beyond the rates that were run.
+    Args:
+        rates: The rates of a curve.
+        losses: The loss at each rate. Infinity means that the run diverged.
+        bounds: The ends of the searched range, if it reaches beyond `rates`.
+
+    Returns:
+        The optimum, or None if every run diverged.
+
+    Raises:
+        DepthlrError: Rates and losses do not match, or one of them is not valid.
     """
     if len(rates) != len(losses) or not rates:
         raise DepthlrError(
@@ -56,7 +65,13 @@ def optimum(
 
 
 def log_grid(low: float, high: float, points: int) -> list[float]:
-    """Rates from low to high, both included exactly, evenly spaced in the logarithm."""
+    """Rates that are evenly spaced in the logarithm.
+
+    Args:
+        low: The first rate, included exactly.
+        high: The last rate, included exactly.
+        points: The number of rates.
+    """
     first, last = check.positive("The grid's lowest rate", low), check.positive("The grid's highest rate", high)
     count = check.count("The grid's number of points", points, least=2)
     if first >= last:
@@ -66,7 +81,14 @@ def log_grid(low: float, high: float, points: int) -> list[float]:
 
 
 def grid_spacing(rates: Iterable[float]) -> float:
-    """The step of a grid of rates in decades, in whatever order they come."""
+    """The step of a grid of rates, in decades.
+
+    Args:
+        rates: The rates of the grid, in any order.
+
+    Raises:
+        DepthlrError: The rates are not evenly spaced in the logarithm.
+    """
     logs = np.sort([math.log10(check.positive("A grid's rate", rate)) for rate in rates])
     if logs.size < 2:
         raise DepthlrError(f"A spacing needs at least two rates, not {logs.size}: pass the whole grid.")
@@ -81,13 +103,21 @@ def grid_spacing(rates: Iterable[float]) -> float:
 
 
 def arithmetic(energies: Iterable[float]) -> float:
-    """The mean energy: what a unit drawn at random moves, and the only mean that survives regrouping units."""
+    """The arithmetic mean. It is the only mean that does not change when units are regrouped.
+
+    Args:
+        energies: Numbers of at least 0.
+    """
     values = _energies(energies)
     return math.fsum(value / len(values) for value in values)  # Eq. (am-mup-def): S-bar; divided first against overflow
 
 
 def geometric(energies: Iterable[float]) -> float:
-    """exp of the mean log energy; a large and a small unit cancel, and a unit at zero makes it zero."""
+    """The geometric mean. It is 0 if one energy is 0.
+
+    Args:
+        energies: Numbers of at least 0.
+    """
     values = _energies(energies)
     if min(values) == 0:
         return 0.0
@@ -95,7 +125,11 @@ def geometric(energies: Iterable[float]) -> float:
 
 
 def harmonic(energies: Iterable[float]) -> float:
-    """One over the mean inverse energy; ruled by the smallest unit, and zero if that is zero."""
+    """The harmonic mean. It is 0 if one energy is 0.
+
+    Args:
+        energies: Numbers of at least 0.
+    """
     values = _energies(energies)
     least = min(values)
     if least == 0:

@@ -1,16 +1,16 @@
 """The weighted line through log10(rate) against log10(depth), with an interval for its slope (Sec. Experiments).
 
-Weights. The paper weights each depth by one over its sample variance. Three seeds know their variance so poorly that
-such weights alone are noisy: over 20 depths the 95 % interval then holds the true slope 73 % of the time (`coverage`
-in tests/law/test_fit.py). So each depth's variance is averaged with the pooled one, which counts as `pooling` further
-degrees of freedom (0: the paper's weights). A depth with one seed, or whose seeds all agree, thereby borrows the pooled
-variance. A grid of `spacing` decades adds a floor: it rounds an optimum with variance spacing^2 / 12, and seeds that
-agree share that rounding, so the floor holds for their mean. With no variance known at all, the line is unweighted.
+Weights. The paper weights each depth by one over its sample variance. With three seeds that variance is so noisy that
+over 20 depths the 95 % interval holds the true slope 73 % of the time (`coverage` in tests/law/test_fit.py). So each
+depth's variance is averaged with the pooled one, which counts as `pooling` further degrees of freedom (0: the paper's
+weights). A depth with one seed, or whose seeds all agree, uses the pooled variance. A grid of `spacing` decades adds a
+floor: it rounds an optimum with variance spacing^2 / 12. Seeds that agree share that rounding, so the floor applies to
+their mean. If no variance is known, the line is unweighted.
 
 Interval. The slope's error is estimated twice: from the seeds (t with the seeds' degrees of freedom) and from the
-scatter of the depths about the line (t with depths - 2). The wider interval counts. The standard error is likewise the
-seeds' one times max(1, sqrt(reduced chi^2)), the Birge factor. Two depths have no scatter, and one seed has no spread:
-an interval that neither can give is infinite.
+scatter of the depths about the line (t with depths - 2). The wider interval counts. The standard error is the seeds'
+one times max(1, sqrt(reduced chi^2)), the Birge factor. Two depths have no scatter, and one seed has no spread: if
+neither estimate exists, the interval is infinite.
 
 Band. At the weighted centre of log10 depth the line's height and slope err independently, so the line's own error at x
 is half^2 = half_slope^2 ((x - centre)^2 + spread^2), with spread the weighted deviation of log10 depth.
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table, signed
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 
 POOLING = 2.0  # degrees of freedom by which the pooled variance counts in each depth's
 _LONGEST = 300.0  # decades: a band that reaches further ends there, where floats do
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Point:
-    """The optima of one depth: mean and sample deviation of log10(rate); one observation has no deviation."""
+    """The optima of one depth: mean and standard deviation of log10(rate). One observation has no deviation."""
 
     depth: float
     log10_rate: float
@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Fit:
-    """rate = 10^intercept * depth^slope, how sure the slope is, and the points the line went through."""
+    """rate = 10^intercept * depth^slope, the slope's error and interval, and the fitted points."""
 
     slope: float
     stderr: float
@@ -78,7 +78,7 @@ class Fit:
 
     @property
     def r2_text(self) -> str:
-        """`, R² 0.98`, to stand behind a slope; nothing where there is none."""
+        """`, R² 0.98`, to append to a slope. It is empty if R² is not known."""
         return "" if self.r2 is None else f", R² {self.r2:.2f}"
 
     def predict(self, depth: float) -> float:
@@ -94,7 +94,7 @@ class Fit:
     def by_law(self, depth: float) -> float:
         """The rate at a depth on the line of the law's slope, -3/2, that crosses this one at the centre."""
         middle = 10**self.centre
-        return transfer(self.predict(middle), middle, depth)
+        return transfer_by_power(self.predict(middle), middle, depth)
 
     def band(self, depths: Sequence[float]) -> tuple[Array, Array] | None:
         """Lowest and highest rate of the line at each depth, by the fit's level; None if its interval is infinite."""

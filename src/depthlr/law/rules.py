@@ -37,9 +37,12 @@ _NO_MULTIPLIER = (
 )
 
 
+MEASURING_RULES = ("measured", "am-mup")  # they look at models; `depthlr.transfer.rules` holds them
+
+
 @dataclass(frozen=True)
 class Rule:
-    """How a rate is carried: the exponent of the depth for each family, None where its authors prescribe nothing."""
+    """A rule of depth: one exponent for each optimizer family, None if its authors prescribe nothing."""
 
     name: str
     source: str
@@ -141,8 +144,15 @@ RULES: dict[str, Rule] = {
 }
 
 
-def transfer(rate: float, source_depth: float, target_depth: float, exponent: float = LAW_EXPONENT) -> float:
-    """The rate at the target depth, from the rate tuned at the source depth: rate * (target / source) ** exponent."""
+def transfer_by_power(rate: float, source_depth: float, target_depth: float, exponent: float = LAW_EXPONENT) -> float:
+    """The rate at the target depth: rate * (target_depth / source_depth) ** exponent.
+
+    Args:
+        rate: The rate tuned at the source depth.
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+        exponent: The power of the depth.
+    """
     tuned = check.positive("The rate", rate)
     source = check.positive("The source depth", source_depth)
     target = check.positive("The target depth", target_depth)
@@ -157,7 +167,7 @@ def transfer(rate: float, source_depth: float, target_depth: float, exponent: fl
 def recommended_rule(
     *, schedule: str = "constant", steps: int | None = None, own_init: bool = False, measurable: bool = False
 ) -> str:
-    """The name of the rule that the evidence recommends, by facts of the recipe alone.
+    """The name of the rule that the evidence recommends for a recipe.
 
     Args:
         schedule: How the rate changes during the run.
@@ -206,7 +216,7 @@ def carry(rule: Rule | str, rate: float, source_depth: float, target_depth: floa
             f"The rule {chosen.name!r} ({chosen.source}) prescribes nothing for optimizers of the {family!r} family: "
             f"choose one of {', '.join(able)}."
         )
-    return transfer(rate, source_depth, target_depth, exponent)
+    return transfer_by_power(rate, source_depth, target_depth, exponent)
 
 
 # PathSum (Chen 2024): rate = c * (sum over input-output paths p of L_p^3)^(-1/2), where L_p counts the units on
@@ -221,7 +231,12 @@ class UnitCounts(NamedTuple):
 
 
 def log_pathsum(*, plain: int, residual: int) -> float:
-    """log of sum_k C(K, k) (k + m)^3 for a stack of m plain and K residual units, each residual branch one unit."""
+    """log of sum_k C(K, k) (k + m)^3 for a stack of m plain and K residual units, one unit per residual branch.
+
+    Args:
+        plain: The number of plain units, m.
+        residual: The number of residual units, K.
+    """
     m = check.count("The number of plain units", plain, least=0)
     k = check.count("The number of residual units", residual, least=0)
     if m + k == 0:
@@ -234,9 +249,14 @@ def log_pathsum(*, plain: int, residual: int) -> float:
 def pathsum_transfer(
     rate: float, *, source: UnitCounts | tuple[int, int], target: UnitCounts | tuple[int, int]
 ) -> float:
-    """The rate for the target's (plain, residual) counts from the rate tuned at the source's.
+    """The rate for the target by PathSum.
 
     On residual stacks without branch scaling the rate falls exponentially (2^K paths), not as a power of the depth.
+
+    Args:
+        rate: The rate tuned on the source.
+        source: The numbers of plain and residual units of the source.
+        target: The same of the target.
     """
     tuned = check.positive("The rate", rate)
     here, there = UnitCounts(*source), UnitCounts(*target)

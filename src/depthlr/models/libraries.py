@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.models.inputs import Example, Floats, Ids, InputShape
-from depthlr.python_name import called
+from depthlr.python_name import call_by_name
 from depthlr.spec_text import Value
 
 # Masked before causal: bert and similar models are listed under both, and are encoders by default.
@@ -235,7 +235,7 @@ def build_python(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Exa
     Returns:
         The model, and the example input or None.
     """
-    returned = called(name, arguments)
+    returned = call_by_name(name, arguments)
     model, example = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
     if isinstance(example, Tensor):
         example = (example,)

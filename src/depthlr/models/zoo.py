@@ -14,7 +14,7 @@ from depthlr.models.mlp import MLP
 from depthlr.models.transformer import GPT
 from depthlr.models.vit import CCT, BEiT, ViT
 
-Arguments = Mapping[str, Any]
+ModelArguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ZooEntry:
     """A zoo model: its class, the input shape for its arguments, and the arguments for an input shape."""
 
     builder: Callable[..., nn.Module]
-    input: Callable[[Arguments], InputShape]
+    input: Callable[[ModelArguments], InputShape]
     arguments_for: Callable[[InputShape], dict[str, int]]
 
     @property
@@ -31,23 +31,23 @@ class ZooEntry:
         return {name: p.default for name, p in inspect.signature(self.builder).parameters.items()}
 
 
-def _vector(arguments: Arguments) -> InputShape:
+def _vector(arguments: ModelArguments) -> InputShape:
     return Floats((arguments["inputs"],))
 
 
-def _sequence(arguments: Arguments) -> InputShape:
+def _sequence(arguments: ModelArguments) -> InputShape:
     return Floats((arguments["inputs"], 256))
 
 
-def _cifar_image(arguments: Arguments) -> InputShape:
+def _cifar_image(arguments: ModelArguments) -> InputShape:
     return Floats((arguments["inputs"], 32, 32))
 
 
-def _image_of_size(arguments: Arguments) -> InputShape:
+def _image_of_size(arguments: ModelArguments) -> InputShape:
     return Floats((arguments["inputs"], arguments["size"], arguments["size"]))
 
 
-def _tokens(arguments: Arguments) -> InputShape:
+def _tokens(arguments: ModelArguments) -> InputShape:
     return Ids(arguments["context"], arguments["vocabulary"])
 
 

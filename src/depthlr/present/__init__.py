@@ -3,7 +3,7 @@
 from depthlr.formatting import rate_text
 from depthlr.law.fit import slope_text
 from depthlr.present.energy_plots import DepthCheck, check_of, depth_check, energy_profile
-from depthlr.present.findings import Judgement, judged, seed_interval, verdict
+from depthlr.present.findings import Judgement, judge_slope, seed_interval, verdict
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.present.style import style
@@ -17,7 +17,7 @@ __all__ = [
     "depth_check",
     "energy_profile",
     "errors_by_rule",
-    "judged",
+    "judge_slope",
     "loss_landscape",
     "optima_by_depth",
     "predictions",

@@ -24,11 +24,11 @@ from depthlr.present.style import (
     depth_axis,
     depth_colours,
     draw_interval,
-    ink,
-    lined_up,
+    escape_label,
     log_axis,
-    plain,
+    right_align,
     set_title,
+    text_colour,
 )
 from depthlr.transfer.recipe import Energies
 
@@ -58,7 +58,7 @@ def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | Non
         colours: dict[float | str, str] = {key: by_depth[key] for key in numbers}
     else:
         colours = dict(zip(energies, category_colours(axes, len(energies)), strict=True))
-    names = lined_up([plain(f"{key:g}" if isinstance(key, int | float) else key) for key in energies])
+    names = right_align([escape_label(f"{key:g}" if isinstance(key, int | float) else key) for key in energies])
     for index, (key, measured) in enumerate(energies.items()):
         seeds = energies_of(measured)
         depth = len(measured.units)
@@ -184,7 +184,7 @@ def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = 
             axes.fill_between(reach, *sides, color=colours[index], alpha=0.13, lw=0)
         shown += [*points, rates[0], rates[-1]]
     law = [(persistent or found.mean).by_law(depth) for depth in reach]
-    axes.plot(reach, law, color=ink(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
+    axes.plot(reach, law, color=text_colour(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
     shown += [law[0], law[-1]]
     axes.set(
         xlim=(reach[0], reach[-1]),

@@ -12,13 +12,13 @@ from functools import partial
 from depthlr.errors import DepthlrError
 from depthlr.formatting import signed
 from depthlr.law.fit import Fit, Point
-from depthlr.law.rules import LAW_EXPONENT, transfer
+from depthlr.law.rules import LAW_EXPONENT, transfer_by_power
 from depthlr.study.curves import Curve
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Over, Results
 from depthlr.study.search import estimate
 
-WIDE = 1.0  # an interval longer than this cannot tell the law from half a power more or less
+WIDE_INTERVAL = 1.0  # an interval longer than this cannot tell the law from half a power more or less
 DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
 MOST_NOTES = 30
 
@@ -32,18 +32,18 @@ class Judgement(StrEnum):
     undecided = "undecided"
 
 
-def judged(fit: Fit, stated: float = LAW_EXPONENT) -> Judgement:
-    """Compare the interval of the slope with the stated slope; an interval longer than `WIDE` is undecided."""
+def judge_slope(fit: Fit, stated: float = LAW_EXPONENT) -> Judgement:
+    """Compare the interval of the slope with the stated slope; an interval longer than `WIDE_INTERVAL` is undecided."""
     low, high = fit.interval
     if low <= stated <= high:
-        return Judgement.holds if high - low <= WIDE else Judgement.undecided
+        return Judgement.holds if high - low <= WIDE_INTERVAL else Judgement.undecided
     return Judgement.faster if high < stated else Judgement.slower
 
 
 def verdict(fit: Fit) -> str:
     """One sentence: the slope agrees with the law, differs from it, or nothing is decided."""
     span = " to ".join(map(signed, fit.interval))
-    match judged(fit):
+    match judge_slope(fit):
         case Judgement.holds:
             return f"Does not contradict the law: {span} contains −3/2."
         case Judgement.faster:
@@ -158,7 +158,7 @@ def _rate_by_law(start: tuple[float, float] | None, place: float | None) -> floa
     if start is None or place is None:
         return None
     depth, rate = start
-    return _finite_or_none(partial(transfer, rate, depth, place))
+    return _finite_or_none(partial(transfer_by_power, rate, depth, place))
 
 
 def _finite_or_none(rate: Callable[[], float]) -> float | None:

@@ -13,12 +13,12 @@ from depthlr.present.style import (
     add_legend,
     axes_or_new,
     depth_colours,
-    ink,
-    lined_up,
+    escape_label,
     log_axis,
-    plain,
+    right_align,
     set_title,
-    spaced,
+    text_colour,
+    thin_ticks,
 )
 from depthlr.present.text import loss_label, study_title, tuned_text
 from depthlr.study.curves import Curve
@@ -27,7 +27,7 @@ from depthlr.study.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Seeds = Literal["auto", "lines", "band", "none"]
+SeedStyle = Literal["auto", "lines", "band", "none"]
 MANY_SEEDS, MANY_DEPTHS = 8, 10  # beyond, a band and a short legend
 TRIANGLE = 0.035  # of the axes' height: a row of diverged cells
 STRIP = 0.2  # the most that all of these rows take
@@ -36,7 +36,7 @@ WALL = 1.4  # times the third quartile of all losses above the lowest: where the
 LOG_LOSS = 20.0  # the ratio of losses from which the axis is logarithmic
 
 
-def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds = "auto") -> Axes:
+def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedStyle = "auto") -> Axes:
     """Loss against rate for every depth.
 
     Dots are the optima of seeds, a star is the tuned rate, and triangles are diverged runs. A hollow dot lies at an
@@ -56,8 +56,8 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     strip = _mark_diverged(axes, curves, {size: colours[depths[size]] for size in curves})
     axes.set(xscale="log", yscale="log" if log else "linear", ylim=_with_strip(low, top, log, strip))
 
-    named = set(spaced([depths[size] for size in curves])) if len(curves) > MANY_DEPTHS else set(depths.values())
-    names = dict(zip(curves, lined_up([f"{depths[size]:g}" for size in curves]), strict=True))
+    named = set(thin_ticks([depths[size] for size in curves])) if len(curves) > MANY_DEPTHS else set(depths.values())
+    names = dict(zip(curves, right_align([f"{depths[size]:g}" for size in curves]), strict=True))
     for size, found in curves.items():
         colour, best = colours[depths[size]], [curve.optimum for curve in found if curve.optimum]
         middle = median_curve(found, top)
@@ -89,7 +89,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: Seeds =
     marks = "● a seed’s best, ★ their mean" if several else "★ the best"
     axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results))
     over = "effective depth" if results.depths else results.study.model.size_name
-    add_legend(axes, title=plain(f"{over}, tuned rate"))
+    add_legend(axes, title=escape_label(f"{over}, tuned rate"))
     set_title(axes, study_title(results))
     return axes
 
@@ -147,7 +147,7 @@ def loss_range(curves: Sequence[Curve]) -> tuple[float, float, bool]:
     return (low / 10**pad, high, True) if log else (low - pad, high, False)
 
 
-def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: Seeds, strip: float, *, alone: bool) -> None:
+def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle, strip: float, *, alone: bool) -> None:
     if how == "auto":
         how = "lines" if len(curves) <= MANY_SEEDS else "band"
     line = {"lw": 1.4, "alpha": 0.8} if alone else {"lw": 0.9, "alpha": 0.5}
@@ -191,8 +191,10 @@ def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: M
             gid=f"diverged-{size}",
         )
     strip = step * len(rows) + 0.01
-    axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=ink(axes), lw=0.6, alpha=0.4)
-    axes.text(0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=ink(axes))
+    axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=text_colour(axes), lw=0.6, alpha=0.4)
+    axes.text(
+        0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=text_colour(axes)
+    )
     return strip
 
 

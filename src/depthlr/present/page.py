@@ -39,10 +39,10 @@ NOTHING: dict[str, Any] = {
 UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}  # JSON has these characters inside strings only
 MOST_ROWS = 60  # in the table of rates
 WAITING = '<p class="verdict">Waiting for the study’s file: the sweep has not made it yet.</p>'
-POINTS = 50_000  # on a page, over all curves
+PAGE_POINTS = 50_000  # on a page, over all curves
 FEWEST = 12  # points of one curve
 STEPS = 25  # points along the band of a fit
-DIGITS = 5  # significant digits of a loss: more than a screen can show
+LOSS_DIGITS = 5  # significant digits of a loss: more than a screen can show
 
 
 def page(found: Findings | None, *, live: bool = False, version: int = 0) -> str:
@@ -240,7 +240,7 @@ def plot_data(found: Findings) -> dict[str, Any]:
     """
     rates = sorted({rate for curve in found.curves for rate in curve.rates})
     rate_index = {rate: index for index, rate in enumerate(rates)}
-    most = max(FEWEST, POINTS // max(1, len(found.curves)))
+    most = max(FEWEST, PAGE_POINTS // max(1, len(found.curves)))
     sizes = sorted({curve.size for curve in found.curves})
     depths = found.results.depths or {}
     return {
@@ -284,7 +284,7 @@ def _curve_json(curve: Curve, rate_index: dict[float, int], most: int) -> list[A
 
 
 def _loss_json(loss: float) -> float | None:
-    return float(f"{loss:.{DIGITS}g}") if math.isfinite(loss) else None
+    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
 
 
 def _row_json(row: RateRow) -> dict[str, Any]:

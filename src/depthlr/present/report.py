@@ -26,7 +26,7 @@ from depthlr.study.follow import read_snapshot
 from depthlr.study.results import Over
 
 
-def report(study: Path | str, format: str = "html", metric: str | None = None) -> str:
+def render_report(study: Path | str, format: str = "html", metric: str | None = None) -> str:
     """The report of a study as one text.
 
     Args:

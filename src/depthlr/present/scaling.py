@@ -12,7 +12,7 @@ import numpy as np
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point, slope_text
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 from depthlr.present.findings import seed_interval
 from depthlr.present.style import (
     LAW_LABEL,
@@ -22,10 +22,10 @@ from depthlr.present.style import (
     category_colours,
     depth_axis,
     draw_interval,
-    ink,
+    escape_label,
     log_axis,
-    plain,
     set_title,
+    text_colour,
 )
 from depthlr.present.text import study_title
 from depthlr.present.transfer_error import optima_by_depth, predictions, tuned_by_depth
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PAD = 0.12  # decades of margin
-REACH = 0.8  # decades: a longer interval is cut by the picture
+INTERVAL_REACH = 0.8  # decades: a longer interval is cut by the picture
 
 
 def scaling(
@@ -84,7 +84,7 @@ def scaling(
         drawn += [rates[0], rates[-1]]
     law = [_by_law(points, fit, depth) for depth in reach] if points else []
     if law:
-        axes.plot(reach, law, color=ink(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
+        axes.plot(reach, law, color=text_colour(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
         drawn += [law[0], law[-1]]
     drawn += _draw_points(axes, points, edges, spacing, colour)
     if isinstance(results, Results) and (rules or energies):
@@ -94,7 +94,7 @@ def scaling(
     axes.set_xlim(reach[0], reach[-1])
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)
-    sizes = plain(results.study.model.size_name) if isinstance(results, Results) else "size"
+    sizes = escape_label(results.study.model.size_name) if isinstance(results, Results) else "size"
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
     if isinstance(results, Results):
@@ -122,7 +122,7 @@ def _by_law(points: Sequence[Point], fit: Fit | None, depth: float) -> float:
     """The law's rate at a depth, through the centre of the fit or through the only point."""
     if fit is not None:
         return fit.by_law(depth)
-    return transfer(10 ** points[0].log10_rate, points[0].depth, depth)
+    return transfer_by_power(10 ** points[0].log10_rate, points[0].depth, depth)
 
 
 def _draw_points(
@@ -139,7 +139,7 @@ def _draw_points(
         if ends is not None:
             draw_interval(axes, point.depth, ends, colour)
             rate = 10**point.log10_rate
-            shown += [max(ends[0], rate / 10**REACH), min(ends[1], rate * 10**REACH)]
+            shown += [max(ends[0], rate / 10**INTERVAL_REACH), min(ends[1], rate * 10**INTERVAL_REACH)]
     seeds = max((point.observations for point in points), default=0)
     label = f"tuned rate, mean of {seeds} seeds, 95 % interval" if seeds > 1 else "tuned rate, one seed"
     where = [point.depth for point in points], [10**point.log10_rate for point in points]
@@ -191,7 +191,7 @@ def _draw_rules(
             mfc=axes.get_facecolor(),  # hides the interval's bar behind it
             zorder=5,
             markevery=[depth != start for depth in depths],  # the tuned rate itself is drawn there
-            label=plain(f"{rule} from {start:g}"),
+            label=escape_label(f"{rule} from {start:g}"),
             gid=f"rule-{rule}",
         )
     return shown

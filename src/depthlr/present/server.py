@@ -42,7 +42,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Moment:
+class PageState:
     """What is found, which version of it that is, and the text that brings a page there; or why there is none."""
 
     found: Findings | None
@@ -57,12 +57,12 @@ class Live:
     def __init__(self, study: Path | str, metric: str | None = None) -> None:
         self._follower, self._metric = Follower(study), metric
         self._lock = threading.Lock()
-        self._now = Moment(None, 0, update(None, 0))
+        self._now = PageState(None, 0, update(None, 0))
         self._rest_until = 0.0
         self.asked = 0.0  # when a browser last asked, and the version it then got
         self.seen = 0
 
-    def now(self, *, fresh: bool = False) -> Moment:
+    def now(self, *, fresh: bool = False) -> PageState:
         """What is found; `fresh` reads the file however recent the last reading was."""
         with self._lock:
             start = time.monotonic()
@@ -75,13 +75,13 @@ class Live:
             return self._now
 
 
-def _moment(snapshot: Snapshot, metric: str | None) -> Moment:
+def _moment(snapshot: Snapshot, metric: str | None) -> PageState:
     try:
         found = findings(snapshot.by(metric))
-        return Moment(found, snapshot.version, update(found, snapshot.version))
+        return PageState(found, snapshot.version, update(found, snapshot.version))
     except Exception as error:  # whatever it is, the sweep goes on, and the browser is told
         says = str(error) if isinstance(error, DepthlrError) else f"({kind_and_message(error)})."
-        return Moment(None, snapshot.version, "", f"The page cannot be made: {says}")
+        return PageState(None, snapshot.version, "", f"The page cannot be made: {says}")
 
 
 class Server(ThreadingHTTPServer):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.legend import Legend
 
-Place = Literal["right", "below"]
+LegendPlace = Literal["right", "below"]
 SIZE = (6.8, 4.2)  # inches
 LIGHT, DARK = ("#ffffff", "#1f2328"), ("#0d1117", "#e6edf3")  # page, ink
 # Okabe and Ito's colours, those with the most contrast to the page first.
@@ -65,24 +65,24 @@ def axes_or_new(axes: Axes | None) -> Axes:
         axes = pyplot().subplots(figsize=SIZE, layout="constrained")[1]
     pyplot()  # raises an error if matplotlib is missing
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.15, color=ink(axes), linewidth=0.6)
-    axes.tick_params(which="both", colors=ink(axes))
+    axes.grid(alpha=0.15, color=text_colour(axes), linewidth=0.6)
+    axes.tick_params(which="both", colors=text_colour(axes))
     axes.set_axisbelow(True)
     return axes
 
 
-def ink(axes: Axes) -> str:
+def text_colour(axes: Axes) -> str:
     """The text colour of these axes."""
     from matplotlib.colors import to_hex
 
     return to_hex(axes.xaxis.label.get_color())
 
 
-def on_dark(axes: Axes) -> bool:
+def has_dark_background(axes: Axes) -> bool:
     """Whether the text is light."""
     from matplotlib.colors import to_rgb
 
-    red, green, blue = to_rgb(ink(axes))
+    red, green, blue = to_rgb(text_colour(axes))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5
 
 
@@ -92,7 +92,7 @@ def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
 
     known = sorted(set(depths))
     logs = [math.log(depth) for depth in known]
-    first, last = (0.4, 1.0) if on_dark(axes) else (0.0, 0.82)
+    first, last = (0.4, 1.0) if has_dark_background(axes) else (0.0, 0.82)
     shares = [(log - logs[0]) / (logs[-1] - logs[0]) if logs[-1] > logs[0] else 0.5 for log in logs]
     viridis = pyplot().get_cmap("viridis")
     return {depth: to_hex(viridis(first + (last - first) * s)) for depth, s in zip(known, shares, strict=True)}
@@ -100,7 +100,7 @@ def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
 
 def category_colours(axes: Axes, count: int) -> list[str]:
     """Colours that the colour-blind tell apart; past the sixth they come again, so give a marker besides."""
-    palette = ON_DARK if on_dark(axes) else ON_LIGHT
+    palette = ON_DARK if has_dark_background(axes) else ON_LIGHT
     return [palette[index % len(palette)] for index in range(count)]
 
 
@@ -124,13 +124,13 @@ def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
     """A log axis with the depths themselves as ticks, without those that are too close."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    shown = spaced(sorted(set(depths)))
+    shown = thin_ticks(sorted(set(depths)))
     axis.set_major_locator(FixedLocator(shown))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 
 
-def spaced(depths: Sequence[float]) -> list[float]:
+def thin_ticks(depths: Sequence[float]) -> list[float]:
     """The first and last depth, and those between that are at least a twelfth of the log axis apart."""
     if len(depths) < 3:
         return list(depths)
@@ -142,13 +142,13 @@ def spaced(depths: Sequence[float]) -> list[float]:
     return [*shown, depths[-1]]
 
 
-def plain(text: object) -> str:
+def escape_label(text: object) -> str:
     """Escape a label: matplotlib reads $...$ as mathematics and hides labels that begin with an underscore."""
     escaped = str(text).replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
-def lined_up(names: Sequence[str]) -> list[str]:
+def right_align(names: Sequence[str]) -> list[str]:
     """Names padded on the left to one width, so that numbers line up in a legend."""
     width = max(map(len, names), default=0)
     return [name.rjust(width, FIGURE_SPACE) for name in names]
@@ -159,7 +159,7 @@ def draw_interval(axes: Axes, depth: float, ends: tuple[float, float], colour: s
     axes.plot([depth] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
 
 
-def add_legend(axes: Axes, place: Place = "right", title: str | None = None, columns: int = 2) -> Legend:
+def add_legend(axes: Axes, place: LegendPlace = "right", title: str | None = None, columns: int = 2) -> Legend:
     """Add a legend beside the axes or below them."""
     legend = axes.legend(
         loc="upper left",
@@ -168,15 +168,15 @@ def add_legend(axes: Axes, place: Place = "right", title: str | None = None, col
         title=title,
         fontsize=SMALL,
         title_fontsize=SMALL,
-        labelcolor=ink(axes),
+        labelcolor=text_colour(axes),
         frameon=False,
         borderpad=0.3,
         columnspacing=1.2,
     )
-    legend.get_title().set_color(ink(axes))
+    legend.get_title().set_color(text_colour(axes))
     return legend
 
 
 def set_title(axes: Axes, text: str, *, bold: bool = False) -> None:
     weight = "bold" if bold else "normal"
-    axes.set_title(text, loc="left", fontsize=10.5, fontweight=weight, color=ink(axes), parse_math=False)
+    axes.set_title(text, loc="left", fontsize=10.5, fontweight=weight, color=text_colour(axes), parse_math=False)

@@ -12,7 +12,7 @@ from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.curve import geometric
 from depthlr.law.rules import carry
-from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, ink, plain
+from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, escape_label, text_colour
 from depthlr.study.results import Over, Results
 from depthlr.transfer.recipe import Energies, family_of
 
@@ -146,7 +146,7 @@ def transfer_error(
     order = sorted(middles, key=lambda rule: -middles[rule])
     colours = category_colours(axes, len(order))
     for height, (rule, colour) in enumerate(zip(order, colours, strict=True)):
-        bar = {"color": ink(axes), "lw": 1.8, "zorder": 4}
+        bar = {"color": text_colour(axes), "lw": 1.8, "zorder": 4}
         axes.plot([middles[rule]] * 2, [height - 0.4, height + 0.4], gid=f"median-{rule}", **bar)  # type: ignore[arg-type]
         for high in (True, False):
             dots = [(abs(error), _jitter(i)) for i, error in enumerate(rows[rule]) if (error >= 0) is high]
@@ -172,14 +172,14 @@ def transfer_error(
             va="bottom",
             bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5},
             fontsize=SMALL,
-            color=ink(axes),
+            color=text_colour(axes),
         )
     if floor is not None:
-        axes.axvline(floor, color=ink(axes), lw=1, ls="--", gid="floor", label=f"seeds alone: {floor:.2f}")
-    dot = {"ls": "", "marker": "o", "ms": 4.5, "color": ink(axes)}
+        axes.axvline(floor, color=text_colour(axes), lw=1, ls="--", gid="floor", label=f"seeds alone: {floor:.2f}")
+    dot = {"ls": "", "marker": "o", "ms": 4.5, "color": text_colour(axes)}
     axes.plot([], [], label="too high a rate", **dot)  # type: ignore[arg-type]
     axes.plot([], [], label="too low a rate", mfc="none", **dot)  # type: ignore[arg-type]
-    axes.set_yticks(range(len(order)), labels=[plain(rule) for rule in order])
+    axes.set_yticks(range(len(order)), labels=[escape_label(rule) for rule in order])
     axes.set(xlim=(0, None), ylim=(-0.6, len(order) - 0.25), ylabel="rule")
     axes.set_xlabel("error of the carried rate, |log10| (decades; 0.30 is a factor of 2)")
     axes.grid(visible=False, axis="y")

@@ -13,12 +13,12 @@ from depthlr.study.description import (
     study_from_dict,
     to_toml,
 )
-from depthlr.study.facts import Environment, environment
+from depthlr.study.facts import Environment, current_environment
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
 from depthlr.study.record import Record
 from depthlr.study.results import Results, read_results, to_csv, to_json
 from depthlr.study.run import Progress, Silent, SweepInterrupted, search_state, sweep, sweep_function
-from depthlr.study.search import Estimate, SearchState, estimate, wanted
+from depthlr.study.search import Estimate, SearchState, estimate, missing_cells
 from depthlr.study.store import Store, open_store, read_store
 from depthlr.study.task import depths_of, judged_steps, task_at
 from depthlr.training.training import Training
@@ -43,11 +43,12 @@ __all__ = [
     "Training",
     "ask",
     "create_study",
+    "current_environment",
     "depths_of",
     "difference",
-    "environment",
     "estimate",
     "judged_steps",
+    "missing_cells",
     "open_store",
     "parse_study",
     "read_results",
@@ -63,5 +64,4 @@ __all__ = [
     "to_csv",
     "to_json",
     "to_toml",
-    "wanted",
 ]

@@ -1,19 +1,18 @@
-"""The grid's optimum from about a tenth of its cells: start near it, then run every rate that could still undercut it.
+"""The grid's optimum from about a tenth of its cells: start near it, then run every rate that could still be better.
 
-A curve of loss against log rate is a broad bowl: it falls gently, its bottom is ragged over a few grid steps, and on
-the right it rises steeply until training diverges. So
+A curve of loss against log rate falls gently, is rough over a few grid steps around its minimum, and rises steeply on
+the right until training diverges. The search has four parts:
 
 1. start: the smallest size scans the grid on its first seed, every 16th of 80 rates, then halves the stride around the
    best. A deeper size extrapolates the shallower ones' optima along a power law.
 2. opening: every seed runs the start and two steps to either side of it.
-3. walk: from a seed's best rate outwards on both sides, rate by rate, until two in a row (or one, beyond doubt) lie
-   above the best by more than the curves are rough, or six were run. A new best starts the walk anew, so none stops
-   at a window's edge.
-4. exchange: where seeds end half a decade apart, each tries the others' best rates, and walks on from one that is
-   better: a dip beside divergence, or the other side of a ridge, would else pass for an optimum.
+3. walk: from a seed's best rate outwards on both sides, rate by rate. A side ends when two rates in a row (or one, far
+   above) exceed the best by more than the roughness of the curve, or after six rates. A new best restarts the walk.
+4. exchange: if seeds end half a decade apart, each tries the others' best rates, and walks on from one that is better.
+   Otherwise a dip near divergence could pass for an optimum.
 
-The roughness is measured: how far a loss lies from the line through its neighbours, near the optima of this size and
-the one before. So a smooth landscape costs few cells, and a ragged one more. `experiments/speed/search.py` measures it.
+The roughness is measured: the distance of a loss from the line through its neighbours, near the optima of this size and
+the one before. A smooth landscape costs few cells, a rough one more. `experiments/speed/search.py` measures the search.
 """
 
 from __future__ import annotations
@@ -27,45 +26,56 @@ from depthlr.training.cell import Cell
 Plan = Generator[list[Cell], Mapping[Cell, float], None]
 """Yields a wave of cells, small sizes first; is sent the losses of that whole wave before it decides on the next."""
 
-Curve = dict[int, float]  # loss by index into the grid
+LossByIndex = dict[int, float]  # loss by index into the grid
 Points = list[tuple[int, int]]  # which seed, by its place in the search, and which rate, by its index
 
 OPENING = (-2, 0, 2)
 IN_A_ROW, BAR = 2, 2.0  # so many losses in a row, so many roughnesses above the best, end the walk,
 DOUBTLESS = 6.0  # or one that is this many above it,
-REACH = 6  # or so many steps: on the roughest curves what lies beyond is luck
+MOST_STEPS_AWAY = 6  # or so many steps: on the roughest curves what lies beyond is luck
 BOTTOM = 4  # grid steps around an optimum in which roughness is measured
 SMOOTH, UNKNOWN = 3e-4, 5e-3  # the least roughness of log loss, and the one assumed before three places show it
-WIDE = 4  # a gap of this many steps beside the best is halved, not walked
+WIDE_GAP = 4  # a gap of this many steps beside the best is halved, not walked
 APART = 0.5  # decades between two seeds' optima that are not the same valley's
 SLOPE, SLOPE_WEIGHT = -1.0, 0.04  # rate ~ size^-1 give or take 1/2, against optima that scatter by 0.1 decades
 REMEMBERED = 3  # sizes the extrapolation looks back on
 
 
 def adaptive(search: Search, sizes: Sequence[int]) -> Plan:
-    """Sizes ascend, and each starts from what the ones before it found."""
+    """A plan that goes from small to large sizes. Each size starts from the optima of the smaller ones.
+
+    Args:
+        search: The grid and the seeds.
+        sizes: The sizes, ascending.
+    """
     optima: dict[int, float] = {}  # mean index of the seeds' optima
-    before: list[Curve] = []
+    before: list[LossByIndex] = []
     for size in sizes:
-        curves: list[Curve] = [{} for _ in search.seeds]
-        start = expected(optima, size, search)
+        curves: list[LossByIndex] = [{} for _ in search.seeds]
+        start = predict_optimum(optima, size, search)
         if start is None:
             yield from _scan(search, size, curves)
-            start = best(curves[0])
+            start = best_index(curves[0])
         wave = [(seed, _clip(start + step, search)) for seed in range(len(curves)) for step in OPENING]
         while wave:
             yield from _run(search, size, wave, curves)
             rough = roughness([*before, *curves])
-            wave = [(seed, i) for seed, curve in enumerate(curves) for i in undecided(curve, rough, search.points)]
-            wave = wave or exchanged(curves, search)
+            wave = [(seed, i) for seed, curve in enumerate(curves) for i in next_rates(curve, rough, search.points)]
+            wave = wave or exchange_optima(curves, search)
         before = curves
-        found = [best(curve) for curve in curves if math.isfinite(min(curve.values()))]
+        found = [best_index(curve) for curve in curves if math.isfinite(min(curve.values()))]
         if found:
             optima[size] = sum(found) / len(found)
 
 
-def expected(optima: Mapping[int, float], size: int, search: Search) -> int | None:
-    """The index where this size's optimum should lie: a line through the last ones, its slope drawn towards -1."""
+def predict_optimum(optima: Mapping[int, float], size: int, search: Search) -> int | None:
+    """The expected index of a size's optimum: a line through the last optima, with its slope shrunk towards -1.
+
+    Args:
+        optima: The optimum of each smaller size.
+        size: The size.
+        search: The grid.
+    """
     if not optima:
         return None
     last = list(optima.items())[-REMEMBERED:]
@@ -77,10 +87,16 @@ def expected(optima: Mapping[int, float], size: int, search: Search) -> int | No
     return _clip(round((y + slope * (math.log10(size) - x)) / search.spacing), search)
 
 
-def undecided(curve: Mapping[int, float], rough: float, points: int) -> list[int]:
-    """The next rates of one seed's curve that could still undercut its best."""
+def next_rates(curve: Mapping[int, float], rough: float, points: int) -> list[int]:
+    """The next rates of one seed's curve that could still be better than its best.
+
+    Args:
+        curve: The known losses, by index into the grid.
+        rough: The roughness of the log loss.
+        points: The number of rates in the grid.
+    """
     known = sorted(curve)
-    centre = best(curve)
+    centre = best_index(curve)
     if curve[centre] == math.inf:  # nothing trained yet: go down, twice as far each time
         return [max(0, known[0] - (known[-1] - known[0] + 1))] if known[0] > 0 else []
     wave = []
@@ -90,7 +106,7 @@ def undecided(curve: Mapping[int, float], rough: float, points: int) -> list[int
         if not gaps:  # the best lies at the end of what is known: go on as far as the nearest one on the other side
             nearest = min((abs(index - centre) for index in known if index != centre), default=1)
             steps = [min(nearest, end)] if end else []
-        elif gaps[0] >= WIDE:
+        elif gaps[0] >= WIDE_GAP:
             steps = [gaps[0] // 2]
         else:
             steps = _walk(curve, centre, side, end, rough)
@@ -98,14 +114,19 @@ def undecided(curve: Mapping[int, float], rough: float, points: int) -> list[int
     return wave
 
 
-def exchanged(curves: Sequence[Mapping[int, float]], search: Search) -> Points:
-    """The best rates of other seeds, for those seeds that ended far from them and have not run them."""
-    optima = {best(curve) for curve in curves if math.isfinite(min(curve.values()))}
+def exchange_optima(curves: Sequence[Mapping[int, float]], search: Search) -> Points:
+    """The best rates of other seeds, for those seeds that ended far from them and have not run them.
+
+    Args:
+        curves: One curve per seed.
+        search: The grid and the seeds.
+    """
+    optima = {best_index(curve) for curve in curves if math.isfinite(min(curve.values()))}
     return [
         (seed, other)
         for seed, curve in enumerate(curves)
         for other in sorted(optima - set(curve))
-        if abs(other - best(curve)) * search.spacing > APART
+        if abs(other - best_index(curve)) * search.spacing > APART
     ]
 
 
@@ -116,7 +137,7 @@ def roughness(curves: Sequence[Mapping[int, float]]) -> float:
     """
     squares = []
     for curve in curves:
-        if not curve or curve[centre := best(curve)] == math.inf:
+        if not curve or curve[centre := best_index(curve)] == math.inf:
             continue
         near = [i for i in sorted(curve) if abs(i - centre) <= BOTTOM and curve[i] < math.inf]
         for left, middle, right in zip(near, near[1:], near[2:], strict=False):
@@ -127,14 +148,14 @@ def roughness(curves: Sequence[Mapping[int, float]]) -> float:
     return UNKNOWN if len(squares) < 3 else max(SMOOTH, math.sqrt(sum(squares) / len(squares)))
 
 
-def best(curve: Mapping[int, float]) -> int:
+def best_index(curve: Mapping[int, float]) -> int:
     """The index of the least loss, the smaller rate of equals."""
     return min(curve, key=lambda index: (curve[index], index))
 
 
 def _walk(curve: Mapping[int, float], centre: int, side: int, end: int, rough: float) -> list[int]:
     """How many steps from the best the next rates to run are; none where the walk has ended."""
-    above, reach = 0, min(end, REACH)
+    above, reach = 0, min(end, MOST_STEPS_AWAY)
     for step in range(1, reach + 1):
         loss = curve.get(centre + side * step)
         if loss is None:  # ask at once for as many as it takes at least to end
@@ -147,20 +168,20 @@ def _walk(curve: Mapping[int, float], centre: int, side: int, end: int, rough: f
     return []
 
 
-def _scan(search: Search, size: int, curves: list[Curve]) -> Generator[list[Cell], Mapping[Cell, float], None]:
-    """The first seed alone, coarse to fine, down to every other rate around the best; of diverged rates, downwards."""
+def _scan(search: Search, size: int, curves: list[LossByIndex]) -> Generator[list[Cell], Mapping[Cell, float], None]:
+    """Scan with the first seed, coarse to fine, down to every other rate around the best. If all diverged, go down."""
     stride = 1
     while stride * 2 * 5 <= search.points:
         stride *= 2
     yield from _run(search, size, [(0, index) for index in range(stride // 2, search.points, stride)], curves)
     while stride > 2:
         stride //= 2
-        centre = best(curves[0])
+        centre = best_index(curves[0])
         yield from _run(search, size, [(0, _clip(centre + step, search)) for step in (-stride, stride)], curves)
 
 
 def _run(
-    search: Search, size: int, points: Points, curves: list[Curve]
+    search: Search, size: int, points: Points, curves: list[LossByIndex]
 ) -> Generator[list[Cell], Mapping[Cell, float], None]:
     """Ask for those points that are new, and enter their losses into the curves."""
     new = {

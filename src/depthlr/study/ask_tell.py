@@ -1,7 +1,7 @@
-"""A study whose cells another scheduler trains: `ask` says which cells to train, `tell` takes their losses.
+"""Studies whose cells another scheduler trains: `ask` names the cells to train, `tell` takes their losses.
 
-Both may be repeated. `ask` changes nothing, and prints the same cells until their losses are told. `tell` checks all
-lines before it writes any, and a loss that is told twice is kept once.
+Both may be repeated. `ask` changes nothing, and returns the same cells until it has their losses. `tell` checks all
+lines before it writes any. A loss that is given twice is kept once.
 """
 
 from __future__ import annotations
@@ -18,37 +18,42 @@ import numpy as np
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Search, Study
-from depthlr.study.record import Record, record
+from depthlr.study.record import Record, make_record
 from depthlr.study.run import search_state
 from depthlr.study.store import open_store, read_store
 from depthlr.study.task import depths_of
 from depthlr.training.cell import Cell, Evaluation, Outcome
-from depthlr.training.command import fill
+from depthlr.training.command import fill_template
 
-PATIENCE = 60.0  # seconds to wait for another writer: jobs that end together tell together
+LOCK_TIMEOUT = 60.0  # seconds to wait for another writer: jobs that end together tell together
 NEAR = 1e-5  # relative difference within which a rate is one of the grid's: printf's %g has six digits
 
 
 def create_study(study: Study, path: Path | str) -> None:
-    """Make a study's file, if it is not there, with the effective depths of its models, where they are known."""
+    """Create a study's file if it does not exist, with the effective depths of its models if they are known.
+
+    Args:
+        study: The study.
+        path: Its file.
+    """
     if not Path(path).exists():
         with open_store(path, study, depths=None if study.model.spec is None else depths_of(study)):
             pass
 
 
 def ask(path: Path | str, count: int | None = None) -> list[dict[str, Any]]:
-    """The cells that the search wants trained now, as JSON objects; none if it is finished.
+    """The cells to train now, as JSON objects. There are none if the search is finished.
 
     Args:
-        path: the study's file.
-        count: the first so many of them; all unless given.
+        path: The study's file.
+        count: Return at most this many.
     """
     content = read_store(path)
     cells = search_state(content).missing[:count]
     command = content.study.training.command
     return [
         {"size": cell.size, "seed": cell.seed, "rate": cell.rate}
-        | ({} if command is None else {"command": fill(command, cell)})
+        | ({} if command is None else {"command": fill_template(command, cell)})
         for cell in cells
     ]
 
@@ -62,7 +67,7 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
             `failure` with the reason why there is none. `accuracy` and `seconds` may be added.
     """
     study = read_store(path).study
-    with open_store(path, study, patience=PATIENCE) as store:
+    with open_store(path, study, patience=LOCK_TIMEOUT) as store:
         known = dict(store.content().records)
         new: dict[Cell, Record] = {}
         for number, line in enumerate(lines, start=1):
@@ -108,7 +113,7 @@ def _read(search: Search, sizes: tuple[int, ...], line: str, number: int) -> Rec
         evaluations = (Evaluation(1, loss, check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)),)
     diverged = failure is not None or not math.isfinite(loss)
     empty = np.zeros(0, np.float32)
-    return record(cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), None)
+    return make_record(cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), None)
 
 
 def _loss(value: object, where: str) -> float:

@@ -1,4 +1,4 @@
-"""Loss against rate, and which best rates say little: a size hardly learns, or its loss dips no deeper than noise."""
+"""Loss curves, and reasons to doubt a best rate: the model hardly learns, or the minimum is no deeper than noise."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Curve:
         return self.optimum is not None and not self.optimum.at_edge
 
 
-def guessing(study: Study) -> float | None:
-    """The cross-entropy of equal chances; None where the loss or the number of classes is not known."""
+def chance_loss(study: Study) -> float | None:
+    """The cross-entropy of guessing with equal probabilities. None if loss or number of classes is not known."""
     if study.model.spec is None:
         return None
     spec = parse_spec(study.model.spec)
@@ -49,23 +49,29 @@ def guessing(study: Study) -> float | None:
     return math.log(arguments["vocabulary"] if "vocabulary" in arguments else arguments["classes"])
 
 
-def unlearnt(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
-    """Sizes at which the middle seed's least loss is below `chance`, that of guessing, by less than a share of it."""
+def sizes_at_chance(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
+    """Sizes at which the median seed's least loss is hardly below the loss of guessing.
+
+    Args:
+        curves: The curves of all sizes and seeds.
+        chance: The loss of guessing. None if it is not known.
+        share: The fraction of `chance` by which the loss must be below it.
+    """
     if chance is None:
         return ()
     return tuple(size for size, found in _by_size(curves).items() if _least(found) > (1 - share) * chance)
 
 
 def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss") -> dict[int, str]:
-    """By size, why its best rate says little, in words; sizes that have none, or a sound one, are not among them.
+    """Why a best rate means little, in words, by size. Sizes with a sound best rate, or without any, are not included.
 
     Args:
-        curves: Those of all sizes and seeds.
-        chance: The loss of guessing, None where it is not known.
-        judged_by: What the sentences call the curves' loss.
+        curves: The curves of all sizes and seeds.
+        chance: The loss of guessing. None if it is not known.
+        judged_by: What the sentences call the loss.
     """
     inside = [curve for curve in curves if curve.inside]
-    near = unlearnt(inside, chance, NEAR_GUESSING)
+    near = sizes_at_chance(inside, chance, NEAR_GUESSING)
     found = {}
     for size, known in _by_size(inside).items():
         if size in near:
@@ -79,9 +85,9 @@ def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss
 
 
 def _is_flat(curves: Sequence[Curve]) -> bool:
-    """Is the dip around the best rates no deeper than the noise, that is, its curvature less than two standard errors?
+    """Is the minimum no deeper than the noise, that is, the curvature less than two standard errors?
 
-    One parabola of log loss over log rate is fitted to all seeds, each with a level of its own, near their best rates.
+    One parabola of log loss over log rate is fitted to all seeds near their best rates, with one level per seed.
     """
     known = [curve for curve in curves if curve.optimum is not None and curve.optimum.loss > 0]
     middle = median(math.log10(curve.optimum.rate) for curve in known if curve.optimum) if known else 0.0

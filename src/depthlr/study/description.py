@@ -19,7 +19,7 @@ from depthlr.law.curve import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.training.command import template_fields
-from depthlr.training.training import COMMAND, Training
+from depthlr.training.training import COMMAND_ENTRIES, Training
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
@@ -36,9 +36,9 @@ DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every m
 
 @dataclass(frozen=True)
 class Models:
-    """The model, the argument that makes it deeper (layers or blocks), and the values that argument takes.
+    """The model, the argument that makes it deeper (layers or blocks), and the values of that argument.
 
-    Where another program trains the cells, the sizes may stand alone: then no effective depth is known.
+    If another program trains the cells, the model may be left out; then no effective depth is known.
     """
 
     spec: str | None = None
@@ -92,13 +92,13 @@ class Data:
     """A data set and its held-out part.
 
     Args:
-        name: of the data set.
-        folder: where it lies.
-        limit: train on its first so many examples; all, unless told.
-        validation: what runs are evaluated on: a share of the data set (0.1), a number of its examples (5000), one of
+        name: The name of the data set.
+        folder: Where it lies.
+        limit: Train on its first examples only, this many.
+        validation: What runs are evaluated on: a share of the data set (0.1), a number of its examples (5000), one of
             its splits ("test"), or the user's own as package.module:callable.
-        loaders: processes that read batches ahead on a GPU machine, of data larger than memory; none, unless told. It
-            changes no result, so it is no part of a study's digest.
+        loaders: Processes that read batches ahead on a GPU machine, for data larger than memory. They change no result,
+            so they are no part of a study's digest.
     """
 
     name: str = "digits"
@@ -205,7 +205,12 @@ class Study:
 
 
 def difference(old: Study, new: Study) -> list[str]:
-    """What changed between two studies, one entry a line: `training.batch: 128 -> 64`."""
+    """The entries that differ between two studies, one per line: `training.batch: 128 -> 64`.
+
+    Args:
+        old: A study.
+        new: Another study.
+    """
     before, after = _flat(old), _flat(new)
     return [
         f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
@@ -223,7 +228,7 @@ def _set(frozen: Any, **values: object) -> None:
 def _table(part: Any) -> dict[str, Any]:
     values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
     if isinstance(part, Training) and not part.described:
-        values = {entry: values[entry] for entry in COMMAND}
+        values = {entry: values[entry] for entry in COMMAND_ENTRIES}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items() if v is not None}
 
 
@@ -234,11 +239,15 @@ def _flat(study: Study) -> dict[str, Any]:
 
 
 MOST_SEEDS = 1000
-TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Training, "search": Search}
+STUDY_TABLES: dict[str, type] = {"model": Models, "data": Data, "training": Training, "search": Search}
 
 
 def read_study(path: Path | str) -> Study:
-    """The study in a TOML file; a study without a name takes the file's."""
+    """Read a study from a TOML file.
+
+    Args:
+        path: The file. A study without a name takes the file's name.
+    """
     place = Path(path)
     try:
         text = place.read_text(encoding="utf-8-sig")  # a byte-order mark is no part of it
@@ -248,7 +257,13 @@ def read_study(path: Path | str) -> Study:
 
 
 def parse_study(text: str, *, name: str = "study", source: str = "The study") -> Study:
-    """The study in a TOML text; `name` is what it is called unless it says so itself."""
+    """Read a study from TOML text.
+
+    Args:
+        text: The text.
+        name: The study's name, if the text has none.
+        source: What errors call the text.
+    """
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # the decoder's own, and those of numbers and nesting without end
@@ -257,10 +272,14 @@ def parse_study(text: str, *, name: str = "study", source: str = "The study") ->
 
 
 def study_from_dict(tables: Mapping[str, Any]) -> Study:
-    """The study in plain tables; an entry that is not known is refused, with the nearest that is."""
-    _known("The study", tables, ["name", *TABLES])
+    """Make a study from plain tables. An unknown entry is refused, and the error names the nearest known one.
+
+    Args:
+        tables: The tables of the study file.
+    """
+    _known("The study", tables, ["name", *STUDY_TABLES])
     parts: dict[str, Any] = {}
-    for key, kind in TABLES.items():
+    for key, kind in STUDY_TABLES.items():
         table = tables.get(key, {})
         if not isinstance(table, Mapping):
             raise DepthlrError(f"{key} is {table!r}: write it as a table, [{key}], with its entries below.")
@@ -276,7 +295,11 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
 
 
 def to_toml(study: Study) -> str:
-    """The study as TOML, every entry written out."""
+    """The study as TOML, with every entry written out.
+
+    Args:
+        study: The study.
+    """
     tables = study.to_dict()
     lines = [f"name = {_value(tables.pop('name'))}"]
     for key, entries in tables.items():

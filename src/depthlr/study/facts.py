@@ -13,7 +13,7 @@ import torch
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, study_from_dict
-from depthlr.training.device import chosen_device, cores
+from depthlr.training.device import available_cores, default_device
 from depthlr.version import VERSION
 
 
@@ -30,8 +30,12 @@ class Environment:
         return f"{self.device} (torch {self.torch}, depthlr {self.depthlr}, Python {self.python})"
 
 
-def environment(device: str | None = None) -> Environment:
-    """This process with the device that torch calls so: its GPU, or else its CPU, as `open_engine` chooses."""
+def current_environment(device: str | None = None) -> Environment:
+    """The environment of this process.
+
+    Args:
+        device: A device as torch names it. None takes the one that `open_engine` chooses.
+    """
     return Environment(_name(device), torch.__version__, VERSION, platform.python_version())
 
 
@@ -41,10 +45,10 @@ def read_environment(entries: Mapping[str, Any]) -> Environment:
 
 
 def _name(device: str | None) -> str:
-    device = device or chosen_device()
+    device = device or default_device()
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
-    count = cores()
+    count = available_cores()
     return f"CPU, {count} core{'' if count == 1 else 's'}"
 
 

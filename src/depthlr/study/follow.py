@@ -1,7 +1,7 @@
-"""A study's file followed while a sweep writes it: only what is new is read, and the writer never waits for long.
+"""Follow a study's file while a sweep writes it. Only new records are read, and the writer never waits for long.
 
 Each reading opens its own connection and reads a few records at a time, so that no lock lasts beyond milliseconds. The
-file is touched through SQLite alone: closing it otherwise would drop the locks of a sweep in the same process.
+file is accessed through SQLite only: closing it otherwise would drop the locks of a sweep in the same process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from depthlr.study.results import Results, results_of
 from depthlr.study.store import Content, cell_columns, check_pages, fact_rows, read_store, reading
 from depthlr.training.cell import Cell
 
-PATIENCE = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
+READ_TIMEOUT = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
 PAGE = 1000  # records a read transaction
 
 
@@ -45,7 +45,7 @@ class Follower:
     def read(self) -> Snapshot | None:
         """The study as it is now, the last one seen while the writer is busy, or None before there is any."""
         try:
-            with reading(self.path, PATIENCE) as connection:
+            with reading(self.path, READ_TIMEOUT) as connection:
                 self._read(connection)
         except (
             sqlite3.Error,
@@ -91,7 +91,11 @@ class Follower:
 
 
 def read_snapshot(path: Path | str) -> Snapshot:
-    """A study's file once; what is wrong with it is said as `read_store` says it."""
+    """Read a study's file once. Errors are those of `read_store`.
+
+    Args:
+        path: The study's file.
+    """
     return Follower(path).read() or _snapshot(read_store(path), 0)
 
 

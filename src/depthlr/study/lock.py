@@ -1,4 +1,4 @@
-"""One writer a file: a lock of the operating system, which dies with its process, however that dies."""
+"""One writer per file: a lock of the operating system, which ends with its process, even if that is killed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ POLL = 0.05  # seconds
 
 
 class Lock:
-    """Held from when it is made until `close`; the file beside the study only says who holds it."""
+    """A lock that is held until `close`. The lock file names the process that holds it."""
 
     def __init__(self, study: Path, patience: float = 0.0) -> None:
-        """Take the lock; wait so many seconds for another holder to end."""
+        """Take the lock.
+
+        Args:
+            study: The study's file.
+            patience: How many seconds to wait for another holder.
+        """
         self._until = time.monotonic() + patience
         self._path = study.with_name(study.name + ".lock")
         while True:

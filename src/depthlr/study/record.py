@@ -14,7 +14,7 @@ import numpy as np
 
 from depthlr.training.cell import Cell, Evaluation, Outcome
 
-COLUMNS = (
+RECORD_COLUMNS = (
     "size",
     "seed",
     "rate",
@@ -34,9 +34,9 @@ MOST_FAILURE = 500  # characters of a reason
 
 @dataclass(frozen=True)
 class Record:
-    """A finished cell; `loss` is what it is judged by, infinite if it diverged. `losses` are float32, one a step.
+    """A finished cell. It is judged by `loss`, which is infinite if it diverged. `losses` are float32, one per step.
 
-    `evaluations` are float64, three numbers each: steps, loss and accuracy on held-out data, NaN where there is none.
+    `evaluations` are float64, three numbers each: steps, loss and accuracy on held-out data. A missing number is NaN.
     """
 
     cell: Cell
@@ -65,13 +65,13 @@ class Record:
         return (*head, self.losses, self.sha256, self.evaluations, self.failure)
 
 
-def record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
-    """A finished cell; whatever is not finite diverged.
+def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
+    """The record of a finished cell. A loss that is not finite counts as diverged.
 
     Args:
-        cell: which one.
-        outcome: what its executor returned; its own `loss`, if it has one, is what the cell is judged by.
-        last: judge it by the mean loss of so many last steps, or of all.
+        cell: The cell.
+        outcome: What its executor returned. If it has a `loss`, the cell is judged by it.
+        last: Judge the cell by the mean loss of this many last steps. None takes all steps.
         metric: "validation" judges it by its last evaluation instead.
     """
     losses = np.ascontiguousarray(outcome.losses, dtype="<f4")
@@ -120,7 +120,7 @@ def _is_share(text: str) -> bool:
 
 
 def read_record(row: Sequence[Any]) -> Record | None:
-    """A record as it was written, or None where a bit of it changed since, or where it is none of ours."""
+    """A record as it was written. None if a bit of it has changed, or if it is not ours."""
     *known, evaluations, failure = row
     size, seed, rate, loss, diverged, seconds, finished, losses, sha256 = known
     if tuple(map(type, known)) != TYPES or diverged not in (0, 1) or len(losses) % 4:

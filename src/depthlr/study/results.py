@@ -14,16 +14,16 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
-from depthlr.study.curves import Curve, doubts, guessing
+from depthlr.study.curves import Curve, chance_loss, doubts
 from depthlr.study.description import Study
 from depthlr.study.facts import Environment
 from depthlr.study.record import Record, stored_metric
-from depthlr.study.search import wanted
+from depthlr.study.search import missing_cells
 from depthlr.study.store import Content, read_store
 from depthlr.training.cell import Cell
 
 Over = Literal["size", "depth"]
-COLUMNS = ("size", "depth", "seed", "rate", "loss", "diverged")
+CSV_COLUMNS = ("size", "depth", "seed", "rate", "loss", "diverged")
 NAMED = 5  # damaged cells that a note names
 TIMES = ("seconds", "finished")  # what differs between two runs of one study
 
@@ -87,7 +87,7 @@ class Results:
     def missing(self) -> tuple[Cell, ...]:
         """What the search wants next."""
         known = {record.cell: record.loss for record in self.records}
-        return tuple(wanted(self.study.search, self.study.model.sizes, known))
+        return tuple(missing_cells(self.study.search, self.study.model.sizes, known))
 
     @property
     def complete(self) -> bool:
@@ -108,14 +108,14 @@ class Results:
 
     @cached_property
     def tuned_rates(self) -> dict[int, float]:
-        """By size, small ones first: the geometric mean of its seeds' optima inside the range, where there are any."""
+        """The geometric mean of the seeds' optima inside the range, by size. Sizes without one are left out."""
         return {size: geometric(best.rate for best in found) for size, found in self._inside.items()}
 
     @cached_property
     def doubts(self) -> dict[int, str]:
-        """By size, why its best rate says little; sizes that are still being searched are not judged."""
+        """Why a best rate means little, by size. Sizes that are still being searched are not judged."""
         undecided = min((cell.size for cell in self.missing), default=math.inf)
-        chance = guessing(self.study) if self.described else None
+        chance = chance_loss(self.study) if self.described else None
         judged_by = "validation loss" if self.described and self.metric.startswith("validation") else "loss"
         if self.metric == "error":
             judged_by = "validation error"
@@ -183,13 +183,13 @@ class Results:
         )
 
     def rows(self, *, times: bool = False) -> list[dict[str, Any]]:
-        """One a cell, by size, seed and rate; depth is None where it was not counted, a diverged loss infinite."""
+        """One row per cell, by size, seed and rate. An unknown depth is None, a diverged loss infinite."""
         table = []
         for record in self.records:
             cell = record.cell
             depth = None if self.depths is None else self.depths.get(cell.size)
             values: tuple[Any, ...] = (cell.size, depth, cell.seed, cell.rate, self.loss_of(record), record.diverged)
-            row = dict(zip(COLUMNS, values, strict=True))
+            row = dict(zip(CSV_COLUMNS, values, strict=True))
             if times:
                 row |= dict(zip(TIMES, (record.seconds, record.finished), strict=True))
             table.append(row)
@@ -254,14 +254,24 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadshe
 
 
 def to_csv(results: Results, *, times: bool = False) -> str:
-    """Floats as Python's repr writes them, which reads back the same; infinity as inf, an unknown depth as nothing."""
-    columns = COLUMNS + TIMES if times else COLUMNS
+    """Results as CSV. Floats are written so that they read back the same, infinity as inf, an unknown depth as nothing.
+
+    Args:
+        results: The results.
+        times: Also write the seconds and the end of each cell.
+    """
+    columns = CSV_COLUMNS + TIMES if times else CSV_COLUMNS
     lines = [",".join(_field(row[column]) for column in columns) for row in results.rows(times=times)]
     return "\n".join([",".join(columns), *lines]) + "\n"
 
 
 def to_json(results: Results, *, times: bool = False) -> str:
-    """A list of objects; JSON has no infinity, so the loss of a diverged cell is null."""
+    """Results as a JSON list of objects. JSON has no infinity, so the loss of a diverged cell is null.
+
+    Args:
+        results: The results.
+        times: Also write the seconds and the end of each cell.
+    """
     table = [
         {key: None if isinstance(v, float) and math.isinf(v) else v for key, v in row.items()}
         for row in results.rows(times=times)

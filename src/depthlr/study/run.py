@@ -16,11 +16,11 @@ import numpy as np
 
 from depthlr import check
 from depthlr.data.examples import Examples
-from depthlr.errors import DepthlrError, exits_told
+from depthlr.errors import DepthlrError, report_exit
 from depthlr.study.description import Models, Search, Study
 from depthlr.study.facts import Environment
-from depthlr.study.facts import environment as this_environment
-from depthlr.study.record import Record, record
+from depthlr.study.facts import current_environment as this_environment
+from depthlr.study.record import Record, make_record
 from depthlr.study.results import Results, results_of
 from depthlr.study.search import Estimate, SearchState
 from depthlr.study.store import Content, Store, open_store
@@ -33,7 +33,7 @@ EVEN = 1e-3  # of a grid step: how far a rate may lie from the even grid
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Raised in place of KeyboardInterrupt; `command` resumes the sweep where it stopped."""
+    """Raised in place of KeyboardInterrupt. `command` resumes the sweep."""
 
     def __init__(self, path: Path, cells: int) -> None:
         self.path = path
@@ -74,20 +74,20 @@ def sweep(
     environment: Environment | None = None,
     retry_failed: bool = False,
 ) -> Results:
-    """Run a study, or what is left of it, into its file.
+    """Run a study, or the rest of it, into its file.
 
-    Interrupted by Ctrl-C, or killed, it has lost no finished cell, and the same call goes on from there.
+    If it is interrupted by Ctrl-C or killed, no finished cell is lost, and the same call resumes it.
 
     Args:
-        study: what to sweep.
-        executor: trains the cells. It is not closed, but cells that it still trains when the sweep ends are cancelled.
-        store_path: the study's file.
-        examples: what the study trains on; their digest is recorded.
-        held_out: what it is evaluated on, if anything.
-        depths: effective depth by size, recorded too.
-        progress: told of every finished cell.
-        environment: what trains the cells, recorded too; this process unless given.
-        retry_failed: train the cells again that failed in an earlier run.
+        study: What to sweep.
+        executor: Trains the cells. It is not closed, but cells that it still trains when the sweep ends are cancelled.
+        store_path: The study's file.
+        examples: What the study trains on; their digest is recorded.
+        held_out: What it is evaluated on, if anything.
+        depths: Effective depth by size, recorded too.
+        progress: Called after every finished cell.
+        environment: What trains the cells, recorded too. None takes this process.
+        retry_failed: Train the cells again that failed in an earlier run.
     """
     last = judged_steps(study, examples)
     path = Path(store_path)
@@ -107,7 +107,7 @@ def sweep(
         del content  # every step's loss of every cell
         try:
             # Closed, it cancels what is being trained, come what may.
-            with exits_told(), closing(_train(study, executor, store, state, last)) as trained:
+            with report_exit(), closing(_train(study, executor, store, state, last)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
                     failures.add(done)
@@ -131,14 +131,14 @@ def sweep_function(
     """Tune the learning rate of your own training function at several sizes.
 
     Args:
-        train: called as `train(rate, size, seed)`, one call at a time, in this process. It returns the loss; one that
-            is not finite has diverged, and an error fails this cell alone.
-        rates: the grid of rates, evenly spaced in the logarithm, such as `numpy.geomspace(1e-4, 1, 41)`.
-        sizes: the sizes of the model, such as its numbers of layers.
-        seeds: the seeds, or how many.
-        out: the study's file; the same call with it goes on where the last one stopped. None keeps no file.
-        kind: "adaptive" runs as many rates as the optimum takes, "grid" all of them.
-        progress: told of every finished cell.
+        train: Called as `train(rate, size, seed)`, one call at a time, in this process. It returns the loss. A loss
+            that is not finite has diverged, and an error fails this cell alone.
+        rates: The grid of rates, evenly spaced in the logarithm, such as `numpy.geomspace(1e-4, 1, 41)`.
+        sizes: The sizes of the model, such as its numbers of layers.
+        seeds: The seeds, or how many.
+        out: The study's file. The same call resumes it. None keeps no file.
+        kind: "adaptive" runs as many rates as finding the optimum takes, "grid" all of them.
+        progress: Called after every finished cell.
     """
     grid = sorted(check.rate("an entry of rates", float(rate)) for rate in rates)
     if len(grid) < 3:
@@ -172,7 +172,11 @@ class _Calls(InProcess):
 
 
 def search_state(content: Content) -> SearchState:
-    """The search of a study, with what its file holds."""
+    """The search of a study, with the losses in its file.
+
+    Args:
+        content: What the file holds.
+    """
     losses = {cell: kept.loss for cell, kept in content.records.items()}
     seconds = {cell: kept.seconds for cell, kept in content.records.items()}
     return SearchState(content.study.search, content.study.model.sizes, losses, seconds)
@@ -185,7 +189,7 @@ def _train(
     while wave := state.missing:
         with closing(executor.train(wave)) as trained:
             for cell, outcome in trained:
-                done = record(cell, outcome, last, metric=study.training.metric)
+                done = make_record(cell, outcome, last, metric=study.training.metric)
                 store.put(done)
                 state.tell(cell, done.loss, done.seconds)
                 yield done

@@ -1,9 +1,9 @@
-"""What to run next, as a function of what is known, and how much is still to come.
+"""Which cells to train next, as a function of the known losses, and an estimate of what is still to come.
 
-A plan yields waves of cells. It is told only the losses it asked for, and only in whole waves. So the cells it asks for
-depend neither on the order in which they finish, nor on when a sweep was interrupted: a resumed sweep ends with the
-very same ones. `SearchState` goes on from wave to wave, at a cost per cell that does not grow with their number;
-`wanted` replays the plan from the start.
+A plan yields waves of cells. It gets only the losses it asked for, and only in whole waves. The cells therefore do not
+depend on the order in which they finish, or on interruptions: a resumed sweep trains the same cells. `SearchState`
+continues from wave to wave, at a cost per cell that does not grow with their number. `missing_cells` replays the plan
+from the start.
 """
 
 from __future__ import annotations
@@ -111,8 +111,14 @@ class SearchState:
         self._count.ask(self._missing)
 
 
-def wanted(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
-    """The cells of the current wave that are still to be run; none when the search is finished."""
+def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
+    """The cells of the current wave that are not trained yet. There are none when the search is finished.
+
+    Args:
+        search: How to search.
+        sizes: The sizes of the study.
+        known: The loss of every trained cell.
+    """
     return SearchState(search, sizes, known).missing
 
 
@@ -123,7 +129,15 @@ def estimate(
     seconds: Mapping[Cell, float],
     missing: Sequence[Cell] | None = None,
 ) -> Estimate:
-    """What is still to come after `known`; `missing` is what the search wants next, where that was worked out."""
+    """How many cells are still to come, and how long they take.
+
+    Args:
+        search: How to search.
+        sizes: The sizes of the study.
+        known: The loss of every trained cell.
+        seconds: The training time of every trained cell.
+        missing: What `missing_cells` returns, if it was computed before.
+    """
     if missing is None:
         return SearchState(search, sizes, known, seconds).estimate()
     count = _Count(search, sorted(sizes))
@@ -191,8 +205,13 @@ class _Count:
         )
 
 
-def cells_a_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
-    """What a size and seed will take, from what finished pairs took; those at work count once they took more."""
+def cells_per_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
+    """How many cells a size and seed will take, from finished pairs. An unfinished pair counts once it took more.
+
+    Args:
+        finished: The numbers of cells of finished pairs.
+        at_work: The numbers of cells of unfinished pairs so far.
+    """
     every = [*finished, *at_work]
     return max(_blended(sum(finished), len(finished)), _blended(sum(every), len(every)))
 

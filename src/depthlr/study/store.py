@@ -27,20 +27,20 @@ from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
 from depthlr.study.facts import Environment, Facts, read_facts
 from depthlr.study.lock import Lock
-from depthlr.study.record import COLUMNS, Record, read_record
+from depthlr.study.record import RECORD_COLUMNS, Record, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
 SCHEMA = 2  # 1 had no digests of the facts; its files are read, and the first writer adds them
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NOT_OURS = "is not a study of depthlr, or lost its header: it was left as it is; name another .sqlite file"
-PATIENCE = 30.0  # seconds to wait for a reader or the writer to end its transaction
-TABLES = (
+WRITE_TIMEOUT = 30.0  # seconds to wait for a reader or the writer to end its transaction
+SQL_TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
     "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, failure TEXT, PRIMARY KEY (size, seed, rate))",
 )
-WITHOUT_EVALUATIONS = TABLES[1].replace(
+WITHOUT_EVALUATIONS = SQL_TABLES[1].replace(
     "evaluations BLOB, failure TEXT, ", ""
 )  # as cells were kept before runs were evaluated
 DIGESTS = "sha256"  # the row of facts that holds the digests of the others, by name
@@ -92,10 +92,11 @@ class Store:
 
     def put(self, *records: Record) -> None:
         """Keep finished cells, all or none, for good once this returns; damaged records of them are replaced."""
-        marks = ", ".join("?" * len(COLUMNS))
+        marks = ", ".join("?" * len(RECORD_COLUMNS))
         with _sentences(self.path), _transaction(self._connection):
             self._connection.executemany(
-                f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({marks})", [one.row() for one in records]
+                f"INSERT OR REPLACE INTO cells ({', '.join(RECORD_COLUMNS)}) VALUES ({marks})",
+                [one.row() for one in records],
             )
 
 
@@ -108,10 +109,14 @@ def open_store(
     depths: Mapping[int, int] | None = None,
     patience: float = 0.0,
 ) -> Iterator[Store]:
-    """The study's file, made if it is not there, for this process alone to write.
+    """Open a study's file for writing, by this process alone. The file is made if it does not exist.
 
-    The first run records the digest of its data and the models' effective depths. Once a cell is kept, a changed study,
-    other data and other depths are refused. Another writer is waited for `patience` seconds.
+    Args:
+        path: The study's file.
+        study: The study. If the file holds cells of another one, it is refused.
+        data_digest: The digest of the data, recorded by the first run. Other data are refused once a cell is kept.
+        depths: The effective depth of each size, recorded and checked in the same way.
+        patience: How many seconds to wait for another writer.
     """
     place = Path(path)
     with _sentences(place):
@@ -141,7 +146,11 @@ def open_store(
 
 
 def read_store(path: Path | str) -> Content:
-    """What a study's file holds, while a sweep writes it or after."""
+    """Read a study's file, during a sweep or after it.
+
+    Args:
+        path: The study's file.
+    """
     place = Path(path)
     with _sentences(place):  # of a name that is too long, too
         if not place.is_file():
@@ -152,8 +161,13 @@ def read_store(path: Path | str) -> Content:
 
 
 @contextmanager
-def reading(path: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads a study's file, and waits for its writer's commit so many seconds."""
+def reading(path: Path, patience: float = WRITE_TIMEOUT) -> Iterator[sqlite3.Connection]:
+    """A read-only connection to a study's file.
+
+    Args:
+        path: The study's file.
+        patience: How many seconds to wait for its writer's commit.
+    """
     # Even a reader must be able to write where a killed process left a journal to roll back.
     mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
     with _connection(path, mode, patience) as connection:
@@ -188,11 +202,11 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
 def cell_columns(connection: sqlite3.Connection) -> str:
     """The columns of a record, as a query names them; NULL for one that an older file has not."""
     there = {row[1] for row in connection.execute("PRAGMA table_info(cells)")}
-    return ", ".join(name if name in there else f"NULL AS {name}" for name in COLUMNS)
+    return ", ".join(name if name in there else f"NULL AS {name}" for name in RECORD_COLUMNS)
 
 
 @contextmanager
-def _connection(path: Path, mode: str, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+def _connection(path: Path, mode: str, patience: float = WRITE_TIMEOUT) -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=patience)
     try:
         connection.isolation_level = None  # each statement is its own transaction unless one is begun
@@ -220,20 +234,20 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {SCHEMA}")
-    for table in TABLES:
+    for table in SQL_TABLES:
         connection.execute(table)
     _seal(connection)
 
 
 def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
-    """Write the cells' table anew from its sound records, and every index; what was dropped."""
-    rows = connection.execute(f"SELECT rowid, {', '.join(COLUMNS)} FROM cells NOT INDEXED").fetchall()
+    """Rewrite the table of cells from its sound records, and every index. Return what was dropped."""
+    rows = connection.execute(f"SELECT rowid, {', '.join(RECORD_COLUMNS)} FROM cells NOT INDEXED").fetchall()
     sound = {row: read_record(row[1:]) is not None for row in rows}
     connection.execute("DROP TABLE cells")
-    connection.execute(TABLES[1])
-    marks = ", ".join("?" * (1 + len(COLUMNS)))
+    connection.execute(SQL_TABLES[1])
+    marks = ", ".join("?" * (1 + len(RECORD_COLUMNS)))
     connection.executemany(
-        f"INSERT OR REPLACE INTO cells (rowid, {', '.join(COLUMNS)}) VALUES ({marks})", filter(sound.get, rows)
+        f"INSERT OR REPLACE INTO cells (rowid, {', '.join(RECORD_COLUMNS)}) VALUES ({marks})", filter(sound.get, rows)
     )
     connection.execute("REINDEX")
     return tuple(Cell(*row[1:4]) for row in rows if not sound[row])
@@ -246,7 +260,7 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
         raise DepthlrError(f"{path} was written by a newer depthlr: upgrade with pip install -U depthlr.")
     # Nothing of a stranger's file is run: no view, no trigger, no table with expressions of its own.
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")} - {None}
-    if found not in (set(TABLES), {TABLES[0], WITHOUT_EVALUATIONS}):
+    if found not in (set(SQL_TABLES), {SQL_TABLES[0], WITHOUT_EVALUATIONS}):
         raise DepthlrError(_damaged(path, "its tables are not those that depthlr makes"))
 
 
@@ -354,7 +368,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """What can go wrong with a file, as a sentence; whatever was committed before is safe."""
+    """Turn errors of the file into one sentence. Whatever was committed before is safe."""
     try:
         yield
     except UnicodeDecodeError as error:  # Python fails on SQLite's own message, which quotes the damaged bytes

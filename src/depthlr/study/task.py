@@ -17,7 +17,7 @@ from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, 
 from depthlr.models.build import build
 from depthlr.models.inputs import Example
 from depthlr.python_name import is_python_name, python_callable
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 from depthlr.study.description import Study
 from depthlr.trace.depth import effective_depth
 from depthlr.training.task import Task, mean_cross_entropy
@@ -44,13 +44,13 @@ def data_digest(examples: Examples | None, held_out: Examples | None = None) -> 
 
 
 def task_at(study: Study, size: int, examples: Examples, held_out: Examples | None = None) -> Task:
-    """The study's models of one size on these examples, with a seed's initialisation alike on every device.
+    """The task of one size of a study. A seed's initialization is the same on every device.
 
     Args:
-        study: what is trained, and how.
-        size: the value of the argument that the study varies.
-        examples: to train on.
-        held_out: to evaluate on, if anything.
+        study: What is trained, and how.
+        size: The value of the argument that the study varies.
+        examples: The training data.
+        held_out: What to evaluate on, if anything.
     """
     spec = study.model.at(size)
     template, example = build(spec, input=examples.input)
@@ -60,7 +60,7 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
 
     def built(seed: int = 0) -> nn.Module:
         """Drawn from a seed always: what is neither weight nor buffer must be alike in every process too."""
-        with random_states_kept(seed, devices=[]):
+        with preserve_random_states(seed, devices=[]):
             return build(spec, input=examples.input)[0]
 
     def initialise(model: nn.Module, seed: int) -> None:
@@ -72,13 +72,18 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
                 mine.copy_(theirs)
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
-    training = budget(study, examples)
+    training = training_in_steps(study, examples)
     data = study.data
     return Task(built, initialise, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
 
 
-def budget(study: Study, examples: Examples) -> Training:
-    """How a cell is trained, with its length in steps."""
+def training_in_steps(study: Study, examples: Examples) -> Training:
+    """The training of a study, with its length in steps.
+
+    Args:
+        study: The study.
+        examples: What it trains on.
+    """
     given = study.training
     if given.epochs is None:
         return given
@@ -92,7 +97,12 @@ def epoch_steps(study: Study, examples: Examples) -> int:
 
 
 def judged_steps(study: Study, examples: Examples | None) -> int | None:
-    """How many of a cell's last steps it is judged by; None for all of them."""
+    """How many of its last steps a cell is judged by; None for all of them.
+
+    Args:
+        study: The study.
+        examples: What it trains on.
+    """
     if study.training.metric != "last_epoch":
         return None
     if examples is None:
@@ -105,7 +115,7 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 
 def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterInit, ...]:
-    """What is drawn anew: nothing where the model is to start as its builder leaves it."""
+    """The planned initialization; nothing if the model keeps its builder's."""
     if study.training.variance == "own":
         return ()
     variance: Variance = "he" if study.training.variance == "he" else "gating"
@@ -118,7 +128,12 @@ def _branch_scale(study: Study) -> BranchScale:
 
 
 def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
-    """Total depth by size; `input` is the shape of one example, as a data set names it."""
+    """The total depth of each size.
+
+    Args:
+        study: The study.
+        input: The shape of one example, as a data set names it.
+    """
     return {
         size: effective_depth(*build(study.model.at(size), input=input, meta=True)).total for size in study.model.sizes
     }

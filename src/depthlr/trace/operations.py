@@ -17,11 +17,11 @@ def operation_name(function: Any, options: Mapping[str, Any]) -> str:
 
 # A weighted operation multiplies the signal by a parameter: one depth unit on a plain path.
 TRANSPOSED_CONVOLUTIONS = frozenset({"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
-CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "convolution"}) | TRANSPOSED_CONVOLUTIONS
+CONVOLUTION_NAMES = frozenset({"conv1d", "conv2d", "conv3d", "convolution"}) | TRANSPOSED_CONVOLUTIONS
 OUTPUT_FIRST = frozenset({"linear", "bilinear"})  # weights of shape (out, in, ...)
 LAST_CONTRACTED = frozenset({"inner", "linalg_vecdot"})  # both factors are summed along their last dimension
 LOOKUPS = frozenset({"embedding", "embedding_bag", "__getitem__", "index", "index_select"})
-MATRIX_WITH_BIAS = CONVOLUTIONS | frozenset(
+MATRIX_WITH_BIAS = CONVOLUTION_NAMES | frozenset(
     {"linear", "bilinear", "addmm", "addmv", "addbmm", "baddbmm", "addmm_", "baddbmm_", "_sparse_addmm"}
 )
 MATRIX_PRODUCTS = frozenset(
@@ -77,7 +77,7 @@ TRANSPARENT = frozenset(
 LINEAR = TRANSPARENT | ADDITIONS | MULTIPLICATIONS
 
 POWERS = frozenset({"pow", "pow_", "__pow__"})
-ACTIVATIONS = POWERS | frozenset(
+ACTIVATION_NAMES = POWERS | frozenset(
     {"relu", "relu_", "gelu", "silu", "silu_", "tanh", "tanh_", "sigmoid", "sigmoid_", "elu", "elu_", "leaky_relu",
      "leaky_relu_", "selu", "selu_", "celu", "celu_", "softplus", "mish", "mish_", "hardswish", "hardswish_",
      "hardtanh", "hardtanh_", "relu6", "hardsigmoid", "hardsigmoid_", "logsigmoid", "log_sigmoid", "rrelu", "rrelu_",
@@ -87,7 +87,7 @@ ACTIVATIONS = POWERS | frozenset(
 
 
 def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
-    """The number by which a call multiplies its tensor, or the second term of a sum; 1 where there is none."""
+    """The number by which a call multiplies its tensor, or the second term of a sum; 1 if there is none."""
     if name in ADDITIONS:
         alpha = kwargs.get("alpha", 1)
         return float(alpha) if isinstance(alpha, int | float) else 1.0
@@ -99,9 +99,13 @@ def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def fan_in(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Tensor]) -> int:
-    """Inputs to one feature where a call multiplies the signal by a parameter; 0 where it does not.
+    """The number of inputs to one feature, if a call multiplies the signal by a parameter; else 0.
 
-    `operands` are those of its arguments that come from parameters.
+    Args:
+        name: The operation.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        operands: Those of its arguments that come from parameters.
     """
     if name in RECURRENT_CELLS or name in RECURRENT:
         return int(operands[0].shape[-1])
@@ -112,7 +116,7 @@ def fan_in(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], operands: l
     if not operands:
         return 0
     weight = operands[0]
-    if name in CONVOLUTIONS:
+    if name in CONVOLUTION_NAMES:
         return _convolution(name, args, kwargs, weight)
     if name in OUTPUT_FIRST:
         return weight.numel() // weight.shape[0]

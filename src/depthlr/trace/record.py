@@ -26,23 +26,23 @@ from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
 from depthlr.trace.run import (
     Arguments,
-    all_layers,
     arguments_of,
     cannot_run,
     check_runnable,
     clean_path,
-    eager,
     empty_caches,
+    force_eager,
     is_sharded,
+    keep_all_layers,
     logits_of,
     move_to_model,
+    preserve_state,
+    preserve_weights,
     readouts_of,
     release_fake_tensors,
     silence_fake_tensor_log,
     tensors_in,
-    untouched,
     unwrap,
-    weights_kept,
 )
 
 SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
@@ -267,8 +267,8 @@ class Recorder(TorchFunctionMode):
             node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width, call=node.call)
         if node.fan_in:
             node.weighted = True
-            node.width = shape[1] if node.name in ops.CONVOLUTIONS and len(shape) > 1 else shape[-1]
-        if node.name in ops.ACTIVATIONS and (node.name not in ops.POWERS or _whole((*args[1:], *kwargs.values()))):
+            node.width = shape[1] if node.name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
+        if node.name in ops.ACTIVATION_NAMES and (node.name not in ops.POWERS or _whole((*args[1:], *kwargs.values()))):
             node.activation = _activation(func, args, kwargs)
         # A write into a view also writes into its base.
         in_place = node.name.endswith("_") or node.name.startswith("__i")
@@ -294,7 +294,7 @@ def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_
     model = unwrap(model)
     check_runnable(model)
     arguments = move_to_model(model, arguments_of(example))
-    with contextlib.nullcontext() if in_its_mode else all_layers(model):
+    with contextlib.nullcontext() if in_its_mode else keep_all_layers(model):
         for integers_are_signal in (False, True):
             graph = _trace(model, arguments, integers_are_signal, allow_recurrence)
             if graph.readout != ROOT:
@@ -346,7 +346,7 @@ Run = Callable[[nn.Module, Arguments, _Options], Graph]
 
 def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with untouched(model):
+    with preserve_state(model):
         try:
             with mode, silence_fake_tensor_log():
                 graph = _run_shadows(model, arguments, options)
@@ -358,7 +358,7 @@ def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
 
 
 def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with untouched(model):
+    with preserve_state(model):
         return _run_shadows(model, arguments, options)
 
 
@@ -374,7 +374,7 @@ def _run_shadows(model: nn.Module, arguments: Arguments, options: _Options) -> G
     args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
     recorder = Recorder(model, parameters, **options)
     recorder.feed((args, kwargs))
-    with eager(), torch.no_grad(), recorder:
+    with force_eager(), torch.no_grad(), recorder:
         recorder.close(functional_call(model, {**parameters, **buffers}, args, kwargs))
     return recorder.graph
 
@@ -384,6 +384,6 @@ def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
     args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
     recorder = Recorder(model, dict(model.named_parameters()), **options)
     recorder.feed((args, kwargs))
-    with eager(), torch.no_grad(), untouched(model), weights_kept(model), recorder:
+    with force_eager(), torch.no_grad(), preserve_state(model), preserve_weights(model), recorder:
         recorder.close(model(*args, **kwargs))
     return recorder.graph

@@ -23,9 +23,10 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.random_states import random_states_kept
+from depthlr.random_states import preserve_random_states
 
 AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
+LossFn = Callable[[Any, Any], torch.Tensor]  # of output and target
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 # Names that wrappers add to module paths.
 WRAPPER_NAMES = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
@@ -125,7 +126,7 @@ def cannot_run(error: Exception) -> DepthlrError:
 
 
 @contextlib.contextmanager
-def all_layers(model: nn.Module) -> Iterator[None]:
+def keep_all_layers(model: nn.Module) -> Iterator[None]:
     """Run with every layer: training may drop layers at random. Only flags are set, since train() may do more."""
     flags = [(module, module.training) for module in model.modules()]
     for module, _ in flags:
@@ -150,7 +151,7 @@ def silence_fake_tensor_log() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def eager() -> Iterator[None]:
+def force_eager() -> Iterator[None]:
     """Disable compiled graphs and fused inference kernels, which hide their operations."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -166,10 +167,10 @@ def eager() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def untouched(model: nn.Module, seed: int | None = None) -> Iterator[None]:
+def preserve_state(model: nn.Module, seed: int | None = None) -> Iterator[None]:
     """Restore attributes, buffers and random states after a run. `seed` seeds the random states inside."""
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    with random_states_kept(seed, devices), attributes_kept(model):
+    with preserve_random_states(seed, devices), preserve_attributes(model):
         yield
 
 
@@ -194,7 +195,7 @@ def clean_path(path: str) -> str:
 
 
 @contextlib.contextmanager
-def attributes_kept(model: nn.Module) -> Iterator[None]:
+def preserve_attributes(model: nn.Module) -> Iterator[None]:
     """Restore the attributes of every module.
 
     Containers are restored in place, because hook handles and other modules refer to the same objects.
@@ -246,7 +247,7 @@ def _changed(values: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]
 
 
 @contextlib.contextmanager
-def weights_kept(model: nn.Module) -> Iterator[None]:
+def preserve_weights(model: nn.Module) -> Iterator[None]:
     """Restore the weights of a model that writes into them in its forward pass, for example to normalise them."""
     weights = [(p, p._version, p.data, p.detach().clone()) for p in model.parameters() if not p.is_meta]
     try:

@@ -1,7 +1,7 @@
 """Augmentation of image batches on the device: flip, crop with padding, mixup, cutmix.
 
-All chances are numbers drawn beforehand from the seed, one row an example, so a captured step draws nothing: it can be
-replayed, several cells can train beside each other, and every device sees the same batches.
+All random numbers are drawn from the seed before the run, one row per example. A captured step therefore draws nothing
+and can be replayed, several cells can train at the same time, and every device sees the same batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from depthlr.errors import DepthlrError
 from depthlr.python_name import is_python_name, python_callable
 
 KINDS = ("flip", "crop", "mixup", "cutmix")
-COLUMNS = 4  # flip, shift down, shift right, share of the image itself
+CHANCE_COLUMNS = 4  # flip, shift down, shift right, share of the image itself
 MOST_PADDING = 64
 
 LossOf = Callable[[Any, Tensor], Tensor]
@@ -58,20 +58,20 @@ def _parameter(kind: str, text: str) -> str:
     raise DepthlrError(f"an entry of training.augment is {kind}={text}: write flip, crop=4, mixup=0.2 or cutmix=1.")
 
 
-def chances(augment: tuple[str, ...] | str | None, steps: int, batch: int, seed: int) -> Tensor:
-    """The numbers that decide each example's augmentation, float32 (steps, batch, COLUMNS), in [0, 1]."""
+def draw_chances(augment: tuple[str, ...] | str | None, steps: int, batch: int, seed: int) -> Tensor:
+    """The numbers that decide each example's augmentation, float32 (steps, batch, CHANCE_COLUMNS), in [0, 1]."""
     if augment is None or isinstance(augment, str):
         return torch.zeros(steps, batch, 0)
     options = dict(item.partition("=")[::2] for item in augment)
     generator = np.random.default_rng([seed, 1])  # the order of examples is drawn from the seed alone
-    drawn = generator.random((steps, batch, COLUMNS), dtype=np.float32)
+    drawn = generator.random((steps, batch, CHANCE_COLUMNS), dtype=np.float32)
     mixing = options.get("mixup") or options.get("cutmix")
     if mixing is not None:
         drawn[:, :, 3] = generator.beta(float(mixing), float(mixing), (steps, 1))
     return torch.from_numpy(drawn)
 
 
-def augmented(
+def augment_batch(
     augment: tuple[str, ...] | str | None, inputs: Tensor, target: Tensor, chance: Tensor, loss_fn: LossOf
 ) -> tuple[Tensor, Tensor, LossOf]:
     """A batch as the model sees it, its targets, and the loss to take of output and targets.
@@ -80,7 +80,7 @@ def augmented(
         augment: the entry training.augment in its canonical form.
         inputs: the batch, (B, C, H, W) where images are moved or mixed.
         target: its targets.
-        chance: rows of `chances` for this batch, (B, COLUMNS).
+        chance: rows of `draw_chances` for this batch, (B, CHANCE_COLUMNS).
         loss_fn: the loss of an output and targets; mixed images take its mean over both images' targets.
     """
     if augment is None:
@@ -92,7 +92,7 @@ def augmented(
         raise DepthlrError(f"training.augment moves images, and inputs have shape {tuple(inputs.shape)}: leave it out.")
     options = dict(item.partition("=")[::2] for item in augment)
     if "flip" in options or "crop" in options:
-        inputs = moved(inputs, chance, int(options.get("crop", 0)), flip="flip" in options)
+        inputs = shift_images(inputs, chance, int(options.get("crop", 0)), flip="flip" in options)
     if "mixup" in options:
         share = chance[0, 3]
         mixed = share * inputs + (1 - share) * inputs.flip(0)
@@ -109,7 +109,7 @@ def augmented(
     return mixed, target, mixed_loss
 
 
-def moved(images: Tensor, chance: Tensor, padding: int, *, flip: bool) -> Tensor:
+def shift_images(images: Tensor, chance: Tensor, padding: int, *, flip: bool) -> Tensor:
     """Images flipped left to right and shifted by up to `padding` pixels each way; what is uncovered becomes 0."""
     batch, channels, height, width = images.shape
     padded = torch.nn.functional.pad(images, (padding,) * 4)

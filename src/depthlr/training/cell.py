@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from depthlr.errors import DepthlrError, kind_and_message
 
+DIVERGENCE_CHECKS = 16  # how often a run is checked for divergence
+
 
 @dataclass(frozen=True, order=True, slots=True)
 class Cell:
@@ -51,11 +53,16 @@ def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
         reason = f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)})"
     except Exception as error:
         reason = str(error).rstrip(".") if isinstance(error, DepthlrError) else kind_and_message(error)
-    return failed(reason, time.monotonic() - start)
+    return failed_outcome(reason, time.monotonic() - start)
 
 
-def failed(reason: str, seconds: float) -> Outcome:
-    """The outcome of a cell that could not be trained; it counts as diverged."""
+def failed_outcome(reason: str, seconds: float) -> Outcome:
+    """The outcome of a cell that could not be trained. It counts as diverged.
+
+    Args:
+        reason: One sentence.
+        seconds: The time that was spent.
+    """
     return Outcome(np.zeros(0, np.float32), seconds, True, failure=reason)
 
 

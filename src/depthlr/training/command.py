@@ -29,7 +29,7 @@ import torch
 
 from depthlr import check
 from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.training.cell import Cell, Evaluation, Outcome, failed, has_diverged
+from depthlr.training.cell import Cell, Evaluation, Outcome, failed_outcome, has_diverged
 from depthlr.training.executor import Executor, Handle, Limits
 
 FIELDS = ("rate", "size", "seed")
@@ -55,12 +55,12 @@ def template_fields(entry: str, template: object) -> set[str]:
     return {name for name, _, _ in found}
 
 
-def fill(template: str, cell: Cell) -> str:
+def fill_template(template: str, cell: Cell) -> str:
     """The text with a cell's numbers; a rate as Python writes it, which reads back the same."""
     return template.format(rate=repr(cell.rate), size=cell.size, seed=cell.seed)
 
 
-def reported(line: str, key: str = KEY) -> dict[str, Any] | None:
+def read_report(line: str, key: str = KEY) -> dict[str, Any] | None:
     """The object on a line of output, if it is one that holds `key`: JSON, or a Python dict as Hugging Face prints."""
     text = line.strip()
     if not (text.startswith("{") and text.endswith("}")):
@@ -76,12 +76,12 @@ class Commands(Executor):
     """Runs a command for each cell, several at a time.
 
     Args:
-        command: what to run, with {rate}, {size} and {seed}; `{{` and `}}` stand for braces.
-        workers: how many run at a time; one for each GPU unless given, or one where there is none.
-        limits: the time limit of a cell, and how often it is tried again if a signal ended its process.
-        result: a file that the command writes, with the same fields: JSON, JSON lines, or CSV, whose last row counts.
-        key: the entry that holds the loss.
-        shell: let a shell read the command; without one it is split as a shell would split it.
+        command: The command, with {rate}, {size} and {seed}; `{{` and `}}` stand for braces.
+        workers: How many run at a time. None takes one per GPU, or one without a GPU.
+        limits: The time limit of a cell, and how often it is tried again if a signal ended its process.
+        result: A file that the command writes, with the same fields: JSON, JSON lines, or CSV, whose last row counts.
+        key: The entry that holds the loss.
+        shell: Let a shell read the command. Without one it is split as a shell would split it.
     """
 
     def __init__(
@@ -115,19 +115,19 @@ class Commands(Executor):
                 self._take(*self._events.get_nowait())
         for run in list(self._running.values()):
             if limit is not None and run.ended is None and run.seconds > limit:
-                run.end(failed(f"it took longer than {limit:g} s", run.seconds))
+                run.end(failed_outcome(f"it took longer than {limit:g} s", run.seconds))
         self._begin()
 
     def stop(self, handle: Handle) -> bool:
         for run in self._running.values():
             if run.handle is handle:
-                run.end(failed("cancelled", run.seconds))
+                run.end(failed_outcome("cancelled", run.seconds))
         return True
 
     def close(self) -> None:
         """End the commands, and wait until they are gone."""
         for run in self._running.values():
-            run.end(failed("closed", run.seconds))
+            run.end(failed_outcome("closed", run.seconds))
         while self._running:
             self._take(*self._events.get())
 
@@ -138,15 +138,15 @@ class Commands(Executor):
             try:
                 self._running[slot] = self._started(handle, slot)
             except OSError as error:
-                self._finish(handle, failed(f"the command cannot be started ({error})", 0.0))
+                self._finish(handle, failed_outcome(f"the command cannot be started ({error})", 0.0))
 
     def _started(self, handle: Handle, slot: int) -> _Run:
         cell = handle.cell
-        words = [fill(word, cell) for word in shlex.split(self._command)]
+        words = [fill_template(word, cell) for word in shlex.split(self._command)]
         gpu = {"CUDA_VISIBLE_DEVICES": self._gpus[slot % len(self._gpus)]} if self._gpus else {}
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
         process = subprocess.Popen(
-            fill(self._command, cell) if self._shell else words,
+            fill_template(self._command, cell) if self._shell else words,
             shell=self._shell,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -154,7 +154,7 @@ class Commands(Executor):
             env={**os.environ, "PYTHONUNBUFFERED": "1", **gpu},  # so that losses arrive when they are printed
             start_new_session=True,  # one signal reaches all its processes, and Ctrl-C reaches none of them
         )
-        run = _Run(handle, process, errors, _written(self._result and fill(self._result, cell)))
+        run = _Run(handle, process, errors, _written(self._result and fill_template(self._result, cell)))
         threading.Thread(target=self._follow, args=(run,), daemon=True).start()
         return run
 
@@ -171,7 +171,7 @@ class Commands(Executor):
         assert run.process.stdout is not None
         with run.process.stdout as lines:
             for line in lines:
-                found = reported(line.decode(errors="replace"), self._key)
+                found = read_report(line.decode(errors="replace"), self._key)
                 if found is not None:
                     self._events.put((run, found))
 
@@ -190,10 +190,10 @@ class Commands(Executor):
         if run.ended is not None:
             self._finish(run.handle, run.ended)
         elif code < 0:
-            died = failed(f"its process died (signal {signal.Signals(-code).name})", run.seconds)
+            died = failed_outcome(f"its process died (signal {signal.Signals(-code).name})", run.seconds)
             self._lose(run.handle, self._limits.retries, died)
         elif code:
-            self._finish(run.handle, failed(reason or f"exit code {code}", run.seconds))
+            self._finish(run.handle, failed_outcome(reason or f"exit code {code}", run.seconds))
         else:
             self._finish(run.handle, self._outcome(run))
 
@@ -201,17 +201,17 @@ class Commands(Executor):
         """Of a command that succeeded."""
         if self._result is None:
             if run.last is None:
-                return failed(f"it printed no line of JSON with {self._key!r}", run.seconds)
+                return failed_outcome(f"it printed no line of JSON with {self._key!r}", run.seconds)
             return run.outcome(run.last, self._key)
-        path = Path(fill(self._result, run.handle.cell))
+        path = Path(fill_template(self._result, run.handle.cell))
         if _written(str(path)) in (None, run.written):
-            return failed(f"it wrote no {path}", run.seconds)
+            return failed_outcome(f"it wrote no {path}", run.seconds)
         try:
             found = _read_result(path, self._key)
         except (OSError, ValueError, RecursionError) as error:
-            return failed(f"{path} cannot be read ({error})", run.seconds)
+            return failed_outcome(f"{path} cannot be read ({error})", run.seconds)
         if found is None:
-            return failed(f"{path} has no {self._key!r}", run.seconds)
+            return failed_outcome(f"{path} has no {self._key!r}", run.seconds)
         return run.outcome(found, self._key)
 
 
@@ -300,7 +300,7 @@ def _read_result(path: Path, key: str) -> Mapping[str, Any] | None:
     with suppress(ValueError):
         whole = json.loads(text)
         return whole if isinstance(whole, dict) and key in whole else None
-    found = [one for one in (reported(line, key) for line in text.splitlines()) if one is not None]
+    found = [one for one in (read_report(line, key) for line in text.splitlines()) if one is not None]
     return found[-1] if found else None
 
 

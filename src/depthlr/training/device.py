@@ -11,13 +11,13 @@ import torch
 from depthlr.errors import DepthlrError
 
 
-def chosen_device() -> str:
-    """The GPU, where there is one."""
+def default_device() -> str:
+    """ "cuda" if there is a GPU, else "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def cores() -> int:
-    """Those this process may use, where the system says so: a Mac counts its cores only."""
+def available_cores() -> int:
+    """The number of cores that this process may use, or of all cores if the system does not say."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -33,7 +33,7 @@ def explain_full_memory() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def products_in(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str) -> Iterator[None]:
     """Set how matrix products and convolutions are computed on a GPU, and put the setting back."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"

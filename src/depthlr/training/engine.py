@@ -1,11 +1,11 @@
-"""Which executor trains a study's cells: CUDA graphs where there is a GPU, one process a core where there is none."""
+"""The executor for a study's cells: CUDA graphs on a GPU, else one process per core."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from depthlr.training.device import chosen_device, cores
+from depthlr.training.device import available_cores, default_device
 from depthlr.training.executor import BySize, Executor, Limits
 from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
@@ -16,17 +16,17 @@ from depthlr.training.workers import MakeTask, Workers
 def open_engine(
     make_task: MakeTask, *, device: str | None = None, workers: int | None = None, limits: Limits | None = None
 ) -> Iterator[Executor]:
-    """The executor that suits this machine, closed at the end.
+    """Open the executor that suits this machine. It is closed at the end.
 
     Args:
-        make_task: the task of a size; picklable where workers are processes.
-        device: a GPU, or the cores of the CPU; chosen unless given.
-        workers: how many processes train on a CPU; one a core unless given.
-        limits: what a cell may cost. A time limit needs a process that can be ended, so one worker is one too then.
+        make_task: Returns the task of a size. It must be picklable if workers are processes.
+        device: "cpu", or a GPU. None takes a GPU if there is one.
+        workers: How many processes train on a CPU. None takes one per core.
+        limits: What a cell may cost. A time limit needs a process that can be ended, even for one worker.
     """
     limits = limits or Limits()
-    device = device or chosen_device()
-    count = workers or cores()
+    device = device or default_device()
+    count = workers or available_cores()
     executor: Executor
     if device.startswith("cuda"):
         executor = BySize(_Graphs(make_task, device, limits))

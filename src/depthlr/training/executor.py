@@ -67,7 +67,7 @@ class Handle:
 
     @property
     def open(self) -> bool:
-        """Neither finished nor cancelled, as far as is known without looking."""
+        """Is the cell neither finished nor cancelled, as far as this process knows?"""
         return self._outcome is None and not self._cancelled
 
 
@@ -121,10 +121,10 @@ class Executor(ABC):
 
     @abstractmethod
     def work(self, timeout: float | None = None) -> None:
-        """Begin cells that wait, and collect outcomes.
+        """Begin waiting cells, and collect outcomes.
 
         Args:
-            timeout: wait at most so many seconds for another process; None waits until something happens. An executor
+            timeout: How many seconds to wait for another process at most; None waits until something happens. An executor
                 that trains in this process trains a part of its work instead.
         """
 

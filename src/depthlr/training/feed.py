@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from depthlr.data.batches import Batch
 from depthlr.data.examples import Examples, is_on_host
 from depthlr.errors import DepthlrError, kind_and_message
 
-Batch = tuple[Tensor, Tensor]
 _NAME = f"{DepthlrError.__module__}.{DepthlrError.__name__}"
 
 

@@ -17,13 +17,12 @@ from torch import Tensor
 
 from depthlr.data.examples import is_on_host
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.training.cell import BLOW_UP, Cell, Evaluation, Outcome, failed, has_diverged
-from depthlr.training.device import explain_full_memory, products_in
+from depthlr.training.cell import BLOW_UP, DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, failed_outcome, has_diverged
+from depthlr.training.device import explain_full_memory, matmul_precision
 from depthlr.training.executor import Executor, Handle
-from depthlr.training.stepper import Start, Stepper, start_of
+from depthlr.training.stepper import Start, Stepper, draw_start
 from depthlr.training.task import Task
 
-LOOKS = 16  # how often a run is looked at for divergence
 MOST_LANES = 16
 WARM_UP, TIMED = 2, 8  # steps of every lane, or all it has, to see whether another one pays
 DEVICE_ERROR: Any = getattr(torch, "AcceleratorError", ())  # of CUDA itself, in PyTorch 2.8 and newer
@@ -72,12 +71,12 @@ class GraphRunner(Executor):
         self._host = task.build()  # what lanes copy, and where initialisations are drawn
         self._starts: dict[int, Start] = {}
         self._steps = task.training.run_steps
-        self._look = max(1, self._steps // LOOKS)
+        self._look = max(1, self._steps // DIVERGENCE_CHECKS)
         self._evaluation_steps = task.training.evaluation_steps() if self._held_out is not None else ()
         self._ways = list(WAYS)
         # Compiled code of several families shares one cache entry a module class, and must not fall out of it.
         torch._dynamo.config.recompile_limit = max(256, torch._dynamo.config.recompile_limit)
-        with products_in(task.training.precision):
+        with matmul_precision(task.training.precision):
             self._lanes = [self._open_lane()]
             # Lanes share the random state, so a model that draws from it keeps to one: its numbers stay its own. Steps
             # that are not captured keep the host busy, so a second lane gains nothing. Every lane has its own loaders.
@@ -158,10 +157,10 @@ class GraphRunner(Executor):
         torch.cuda.synchronize(self._device)
         step, evaluate = stepper.__call__, stepper.evaluate_batch
         if way == "captured":
-            step = captured(step, stream)
+            step = capture(step, stream)
             if stepper.held_out is not None:
                 stepper.held_out.restart()
-                evaluate = captured(evaluate, stream)
+                evaluate = capture(evaluate, stream)
         alive = torch.ones((), dtype=torch.bool, pin_memory=True)
         return _Lane(stepper, step, evaluate, stream, alive, draws)
 
@@ -206,7 +205,7 @@ class GraphRunner(Executor):
     def _load(self, stepper: Stepper, cell: Cell) -> None:
         if cell.seed not in self._starts:
             on_host = is_on_host(self._examples)
-            self._starts[cell.seed] = start_of(self._task, self._host, cell.seed, self._device, on_host=on_host)
+            self._starts[cell.seed] = draw_start(self._task, self._host, cell.seed, self._device, on_host=on_host)
         stepper.load(self._starts[cell.seed], cell.rate)
 
     def _failure(self, lane: _Lane, act: Callable[[_Lane], None]) -> Outcome | None:
@@ -221,11 +220,11 @@ class GraphRunner(Executor):
             raise
         except (DepthlrError, RuntimeError) as error:
             lane.stream.synchronize()
-            return failed(str(error).rstrip("."), time.perf_counter() - lane.started)
+            return failed_outcome(str(error).rstrip("."), time.perf_counter() - lane.started)
         seconds = time.perf_counter() - lane.started
         if self._timeout is not None and seconds > self._timeout and lane.done < self._steps:
             lane.stream.synchronize()
-            return failed(f"it took longer than {self._timeout:g} s", seconds)
+            return failed_outcome(f"it took longer than {self._timeout:g} s", seconds)
         return None
 
     @explain_full_memory()
@@ -287,7 +286,7 @@ class GraphRunner(Executor):
         return Outcome(losses, time.perf_counter() - lane.started, diverged, evaluations)
 
 
-def captured(function: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
+def capture(function: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
     """The function's work on the device, recorded once: each call replays it."""
     graph = torch.cuda.CUDAGraph()
     generator = torch.cuda.default_generators[stream.device.index or 0]

@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from depthlr.optimizers import make_optimizers
-from depthlr.random_states import random_states_kept
-from depthlr.trace.run import attributes_kept
-from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
-from depthlr.training.device import chosen_device, explain_full_memory, products_in
+from depthlr.random_states import preserve_random_states
+from depthlr.trace.run import preserve_attributes
+from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged
+from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess
 from depthlr.training.feed import open_feed
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
-
-LOOKS = 16  # how often a run is looked at for divergence
 
 
 class SerialRunner(InProcess):
@@ -50,7 +48,7 @@ class SerialRunner(InProcess):
 
     def run(self, cell: Cell) -> Outcome:
         """Train one cell; raises what its model, loss or data raise."""
-        with attributes_kept(self._model):
+        with preserve_attributes(self._model):
             return self._one(cell)
 
     def close(self) -> None:
@@ -69,10 +67,10 @@ class SerialRunner(InProcess):
             self._feed.restart(order)
         order = order.to(self._device)
         chances = task.chances(cell.seed).to(self._device)
-        look = max(1, training.run_steps // LOOKS)
+        look = max(1, training.run_steps // DIVERGENCE_CHECKS)
         losses: list[Tensor] = []
         evaluations: list[Evaluation] = []
-        with random_states_kept(cell.seed), products_in(training.precision):
+        with preserve_random_states(cell.seed), matmul_precision(training.precision):
             for step, factor in enumerate(self._factors):
                 for optimizer in optimizers:
                     for group in optimizer.param_groups:
@@ -96,7 +94,7 @@ class SerialRunner(InProcess):
         assert self._held_out is not None
         model = self._model if average is None else average.model
         self._held_out.restart()
-        with random_states_kept():
+        with preserve_random_states():
             for _ in range(self._held_out.batches):
                 self._held_out.advance()
                 self._held_out.add_batch(model)
@@ -104,9 +102,13 @@ class SerialRunner(InProcess):
 
 
 def try_step(task: Task) -> None:
-    """Raise one sentence if the first step cannot be taken on the device that will train, before a file is made."""
+    """Raise one sentence if the first training step fails on the device that will train.
+
+    Args:
+        task: The task of one size.
+    """
     once = replace(task, training=replace(task.training.for_steps(1), schedule="constant", warmup=None, cooldown=None))
-    SerialRunner(once, chosen_device()).run(Cell(0, 0, 0.0))
+    SerialRunner(once, default_device()).run(Cell(0, 0, 0.0))
 
 
 def _curve(losses: Sequence[Tensor]) -> NDArray[np.float32]:

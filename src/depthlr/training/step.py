@@ -17,11 +17,12 @@ from torch.optim import Optimizer
 
 from depthlr.data.examples import Examples, one_pass
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.training.augment import augmented
+from depthlr.trace.run import LossFn
+from depthlr.training.augment import augment_batch
 from depthlr.training.cell import Evaluation
 from depthlr.training.device import autocast
 from depthlr.training.feed import Feed, open_feed
-from depthlr.training.task import LossFn, Task, mean_cross_entropy, predictions
+from depthlr.training.task import Task, logits_and_labels, mean_cross_entropy
 
 IGNORED = -100  # the label that cross-entropy leaves out
 
@@ -50,7 +51,7 @@ class Step:
         losses: list[Tensor] = []
         for part, drawn in zip(indices.chunk(parts), chance.chunk(parts), strict=True):
             loss = self._loss(part, drawn)
-            with in_one_sentence("the loss has no gradient, its backward pass failed"):
+            with one_sentence_errors("the loss has no gradient, its backward pass failed"):
                 gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
             losses.append(loss.detach().float())
             for parameter, gradient in zip(self._parameters, gradients, strict=True):
@@ -66,7 +67,7 @@ class Step:
 
     def _loss(self, indices: Tensor, chance: Tensor) -> Tensor:
         inputs, target = self._examples.batch(indices)
-        inputs, target, loss_fn = augmented(self._training.augment, inputs, target, chance, self._loss_fn)
+        inputs, target, loss_fn = augment_batch(self._training.augment, inputs, target, chance, self._loss_fn)
         if self._channels_last and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         with autocast(self._training.precision, self._device):
@@ -110,12 +111,12 @@ class HeldOut:
             inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
         if self._channels_last and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-        with evaluating(model), autocast(self._precision, self._device):
+        with eval_mode(model), autocast(self._precision, self._device):
             output = model(inputs)
             loss = self._loss_fn(output, target)
         self.sums[0] += loss.double().reshape(())
         if self._loss_fn is mean_cross_entropy:
-            logits, labels = predictions(output, target)
+            logits, labels = logits_and_labels(output, target)
             self.sums[1] += (logits.argmax(1) == labels).sum()
             self.sums[2] += (labels != IGNORED).sum()
         self._place.add_(1)
@@ -127,8 +128,8 @@ class HeldOut:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode, with each module's own mode put back afterwards."""
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put the model into eval mode, and restore each module's mode afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -166,9 +167,9 @@ class WeightAverage:
 
 def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -> Tensor:
     """A scalar on which a step can be taken, or one sentence on why there is none: models are other people's code."""
-    with in_one_sentence("the model failed on a batch"):
+    with one_sentence_errors("the model failed on a batch"):
         output = model(inputs)
-    with in_one_sentence("the loss failed on the model's output"):
+    with one_sentence_errors("the loss failed on the model's output"):
         loss: Any = loss_fn(output, target)
     if not isinstance(loss, Tensor):
         raise DepthlrError(f"the loss is of type {type(loss).__name__}: return one number as a tensor.")
@@ -180,7 +181,7 @@ def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -
 
 
 @contextmanager
-def in_one_sentence(what: str) -> Iterator[None]:
+def one_sentence_errors(what: str) -> Iterator[None]:
     """Whatever goes wrong inside as one sentence, except a GPU's lack of memory: fewer lanes are tried then."""
     try:
         yield

@@ -47,7 +47,7 @@ class Stepper:
     ) -> None:
         training = task.training
         self.device, self.examples, self._compiled = device, examples, compiled
-        self.model = another(task, model).to(self.device).train()
+        self.model = copy_model(task, model).to(self.device).train()
         images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
         if images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -120,23 +120,28 @@ class Stepper:
         return torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
 
 
-def another(task: Task, model: nn.Module) -> nn.Module:
-    """A model like this one: a copy, which is faster than building and initialising anew, where it can be copied."""
+def copy_model(task: Task, model: nn.Module) -> nn.Module:
+    """A second model like this one. A copy is faster than building it again, but some models cannot be copied.
+
+    Args:
+        task: Builds a model that cannot be copied.
+        model: The model.
+    """
     try:
         return deepcopy(model)
     except RuntimeError:  # tensors that are computed, as old-style weight norm leaves behind, cannot be
         return task.build()
 
 
-def start_of(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:
-    """A seed's beginning, drawn on the CPU into `model`, so that every device starts from the same numbers.
+def draw_start(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:
+    """The start of a seed, drawn on the CPU into `model`, so that every device starts from the same numbers.
 
     Args:
-        task: what is trained.
-        model: the model to draw into.
-        seed: of the cell.
-        device: where it is trained.
-        on_host: the examples stay on the host, and so does their order.
+        task: What is trained.
+        model: The model to draw into.
+        seed: The seed of the cell.
+        device: Where it is trained.
+        on_host: The examples stay on the host, and so does their order.
     """
     task.initialise(model, seed)
     named = (*model.named_parameters(), *model.named_buffers())

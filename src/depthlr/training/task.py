@@ -12,23 +12,24 @@ from torch import Tensor, nn
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.trace.run import readout_of
-from depthlr.training.augment import chances
+from depthlr.trace.run import LossFn, readout_of
+from depthlr.training.augment import draw_chances
 from depthlr.training.training import Training
-
-LossFn = Callable[[Any, Tensor], Tensor]
 
 
 def mean_cross_entropy(output: Any, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean over all predictions of the readout: (batch, classes), (batch, tokens, classes) or (batch, classes, ...).
+    """The mean cross-entropy over all predictions.
 
-    Which of the last two is told by the target's shape; where both suit it, three dimensions are tokens.
+    Args:
+        output: The model's output; its readout is (batch, classes), (batch, tokens, classes) or (batch, classes, ...).
+        target: The labels.
+        label_smoothing: As in torch.
     """
-    logits, labels = predictions(output, target)
+    logits, labels = logits_and_labels(output, target)
     return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)
 
 
-def predictions(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
+def logits_and_labels(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
     """Logits with classes in dimension 1, and the labels they predict."""
     logits = readout_of(output).float()
     tokens = target.shape == logits.shape[:-1]
@@ -43,14 +44,14 @@ class Task:
     """A model of one size, on its data.
 
     Args:
-        build: makes the model.
-        initialise: writes a seed's weights and buffers into a model.
-        examples: what is trained on.
-        training: how, with its length in steps.
-        loss_fn: of the model's output and the targets; held-out data are judged by it as it is.
-        limit: use the first so many examples.
-        held_out: what a run is evaluated on, if anything.
-        loaders: processes that read batches ahead, of data that stays on the host while a GPU trains.
+        build: Builds the model.
+        initialise: Writes a seed's weights and buffers into a model.
+        examples: The training data.
+        training: How to train, with the length in steps.
+        loss_fn: Takes the model's output and the targets. Held-out data are judged by it without label smoothing.
+        limit: Use only the first examples, this many.
+        held_out: What a run is evaluated on, if anything.
+        loaders: Processes that read batches ahead, for data that stay on the host while a GPU trains.
     """
 
     build: Callable[[], nn.Module]
@@ -63,13 +64,13 @@ class Task:
     loaders: int = 0
 
     def order(self, seed: int) -> Tensor:
-        """Which examples each step sees, int64 (steps, batch): the same for every rate of a seed."""
+        """The indices of the examples of each step, int64 (steps, batch). They are the same for every rate of a seed."""
         count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
         return batch_order(count, self.training.batch, self.training.run_steps, seed)
 
     def chances(self, seed: int) -> Tensor:
         """What decides the augmentation of each of them, (steps, batch, ...)."""
-        return chances(self.training.augment, self.training.run_steps, self.training.batch, seed)
+        return draw_chances(self.training.augment, self.training.run_steps, self.training.batch, seed)
 
     @property
     def training_loss(self) -> LossFn:

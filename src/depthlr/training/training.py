@@ -23,7 +23,7 @@ MUONS = ("all", "hidden")
 LOSS = "cross_entropy"
 MOMENTUM = 0.9
 WARMUP = 0.1
-COMMAND = ("command", "result", "key", "shell")  # entries of a study that a command trains
+COMMAND_ENTRIES = ("command", "result", "key", "shell")  # entries of a study that a command trains
 MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples is drawn before the first
 
 
@@ -111,7 +111,7 @@ class Training:
 
     def _check_command(self) -> None:
         if self.command is None:
-            for entry in COMMAND[1:]:
+            for entry in COMMAND_ENTRIES[1:]:
                 self._only(entry, False, "there is no training.command")
             return
         used = template_fields("training.command", self.command)
@@ -139,7 +139,7 @@ class Training:
     def _check_nothing_else(self) -> None:
         """Without steps and epochs nothing is trained here, so no entry may say how."""
         for entry in fields(self):
-            if entry.name in COMMAND or getattr(self, entry.name) == entry.default:
+            if entry.name in COMMAND_ENTRIES or getattr(self, entry.name) == entry.default:
                 continue
             if self.command is not None:
                 raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")

@@ -1,6 +1,6 @@
-"""Cells on several CPU cores: one process a core, one thread each, which beats threads on small models.
+"""Cells on several CPU cores: one process per core with one thread each, which is faster than threads for small models.
 
-A cell that raises, exits, hangs or takes its process down is lost alone: its outcome says why, and the others go on.
+A cell that raises, exits, hangs or crashes its process is lost alone: its outcome says why, and the others continue.
 The task, with its examples, goes to the workers in one temporary file that they map into memory. Shared memory
 (`/dev/shm`) would need no file, but containers often have 64 MB of it, and a killed process leaves its segments behind.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Cell, Outcome, failed, outcome_or_failure
+from depthlr.training.cell import Cell, Outcome, failed_outcome, outcome_or_failure
 from depthlr.training.executor import Executor, Handle, Limits
 from depthlr.training.serial import SerialRunner
 from depthlr.training.task import Task
@@ -56,7 +56,7 @@ class Workers(Executor):
             if outcome is not None:
                 self._finish(done, outcome)
             elif worker.lost:
-                self._lose(done, self._limits.retries, failed(worker.epitaph, worker.seconds))
+                self._lose(done, self._limits.retries, failed_outcome(worker.epitaph, worker.seconds))
         self._give()  # before the caller sees the outcomes: writing them takes a while
 
     def stop(self, handle: Handle) -> bool:
@@ -138,7 +138,7 @@ class _Worker:
             return None
         if self.left(limits) <= 0:
             self._lose("")
-            return failed(f"it took longer than {limits.timeout:g} s", self.seconds)
+            return failed_outcome(f"it took longer than {limits.timeout:g} s", self.seconds)
         return None
 
     def left(self, limits: Limits) -> float:
@@ -203,7 +203,7 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
 
 
 def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) -> Outcome:
-    """A cell's outcome, whatever the model's own code does."""
+    """Train a cell. Errors of the model's own code become an outcome."""
 
     def train() -> Outcome:
         if cell.size not in runners:
@@ -217,7 +217,7 @@ def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) 
 
 
 def _die_with_the_pool(file: Path, ends: Connection) -> None:
-    """The other end closes with the pool, and with the process that holds it, however that dies."""
+    """End this process when the other end closes, which also happens if the process of the pool is killed."""
     connection.wait([ends])
     file.unlink(missing_ok=True)
     os._exit(1)

@@ -14,15 +14,16 @@ from typing import Any
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import LossFn, batches_by_seed, build_model, check_draws, depth_on, draws, draws_anew
+from depthlr.energy.batches import batches_by_seed, build_model, check_draws, depth_on, draw_models, draws_new_weights
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth, Units
+from depthlr.trace.run import LossFn
 from depthlr.transfer.recipe import group_notes, group_ratios
 
 CLOSE_DECADES = 0.15  # measured changes miss tuned ones by less on 19 of 24 tasks: this is agreement
@@ -37,7 +38,7 @@ WIDE_EXPONENT = 1.0  # an interval longer than this cannot tell the law from hal
 LEVEL = 0.95  # of the errors' intervals
 TABLE = ("size", "depth", "rate for energy 1", "sd", "law", "copy", "±")
 
-Finding = tuple["Verdict", str]
+Problem = tuple["Verdict", str]
 
 
 class Verdict(StrEnum):
@@ -50,7 +51,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class SizeMeasurement:
-    """What was measured at one size, an entry a seed."""
+    """What was measured at one size, with one entry per seed."""
 
     size: int
     depth: Depth
@@ -70,18 +71,18 @@ class SizeMeasurement:
 
     @cached_property
     def error(self) -> float | None:
-        """The standard error of log10 of the rate, as the seeds alone show it; None where nothing is known of it."""
+        """The standard error of log10(rate) over seeds. None if it is not known."""
         return self.sd / math.sqrt(len(self.rates)) if self.sd else None
 
     @cached_property
     def rates(self) -> list[float]:
-        """One a seed."""
+        """One rate per seed."""
         return [one.rate for one in self.persistent]
 
 
 @dataclass(frozen=True)
 class SizeCheck:
-    """One size: its rate for persistent energy 1, and how far off it rules put a rate tuned at the smallest size."""
+    """One size: its rate for persistent energy 1, and the errors of rates carried to it from the smallest size."""
 
     size: int
     depth: Depth
@@ -103,7 +104,7 @@ class SizeCheck:
 
 @dataclass(frozen=True)
 class TransferCheck:
-    """The verdict with its reason, and what it rests on: a row a size, and the exponent over effective depth."""
+    """The verdict, its reason, one row per size, and the fitted exponent over effective depth."""
 
     verdict: Verdict
     reason: str
@@ -141,19 +142,29 @@ def check_transfer(
     units: Units = None,
     limit: int | None = None,
 ) -> TransferCheck:
-    """Predict how well a rate tuned at the smallest of `sizes` carries to the others, by the law and by copying.
+    """Predict how well a rate tuned at the smallest size carries to the others, by the law and by copying.
 
-    `build(size)` gives a model initialised as it will be trained, drawn anew under each of `seeds` seeds; widths may
-    change with the size. What a rule carries is compared with what `persistent_energy` says, so there must be three
-    `batches` or more; a seed has `limit` of them. The optimizer is a factory or a name; the rest is as in
-    `update_energy`.
+    One step is measured at each size, and the rate that a rule carries is compared with what `persistent_energy` says.
+
+    Args:
+        build: Takes a size and returns a model, initialized as it will be trained. Widths may change with the size.
+        sizes: Two sizes or more, from small to large.
+        batches: Three batches or more, as in `persistent_energy`.
+        loss_fn: As in `update_energy`.
+        optimizer: A name, or a factory that takes the model.
+        seeds: The number of initializations per size.
+        units: Modules that count as one unit each, as in `effective_depth`.
+        limit: Batches per seed.
+
+    Returns:
+        The verdict (pass, caution or fail), its reason, and the measurements.
     """
     wanted = _sizes(sizes)
     names = range(check.count("The number of seeds", seeds, least=1))
     check_draws(names, optimizer)
     given = batches_by_seed(batches, len(names), limit, seed=0)
     makes = [partial(build, size) for size in wanted]
-    models = {f"size {size}": draws(make, names) for size, make in zip(wanted, makes, strict=True)}
+    models = {f"size {size}": draw_models(make, names) for size, make in zip(wanted, makes, strict=True)}
     with measuring(len(wanted) * len(names) * (1 + given.size)):
         energies = []
         for size, make in zip(wanted, makes, strict=True):
@@ -164,9 +175,9 @@ def check_transfer(
     for size, make, of_units, of_readout in zip(wanted, makes, energies, persistent, strict=True):
         model = build_model(make)
         depth = depth_on(model, given.first, units)
-        measured.append(SizeMeasurement(size, depth, of_units, of_readout, draws_anew(make)))
+        measured.append(SizeMeasurement(size, depth, of_units, of_readout, draws_new_weights(make)))
         ratios.append(group_ratios(optimizer, model))
-    found = judged(measured)
+    found = judge(measured)
     groups = group_notes(ratios)
     return replace(found, notes=(*found.notes, *groups))
 
@@ -182,14 +193,14 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def judged(measured: Sequence[SizeMeasurement]) -> TransferCheck:
-    """The gravest finding is the verdict, the first of its kind the reason; the others are notes."""
+def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
+    """The verdict of the most serious problem. The first problem of that kind is the reason; the others are notes."""
     fit = None
     if len({row.depth.total for row in measured}) > 1:
         depths = [row.depth.total for row in measured for _ in row.rates]
         fit = fit_power_law(depths, list(chain(*(row.rates for row in measured))))
-    rows = tuple(against(measured[0], row) for row in measured)
-    found = list(findings(rows, fit))
+    rows = tuple(compare_sizes(measured[0], row) for row in measured)
+    found = list(find_problems(rows, fit))
     for verdict in (Verdict.fail, Verdict.caution):
         reasons = [text for gravity, text in found if gravity is verdict]
         if reasons:
@@ -207,8 +218,13 @@ def _notes(fit: Fit | None) -> Iterator[str]:
         yield "the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes."
 
 
-def against(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
-    """A size against the smallest, whose rate is carried."""
+def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
+    """Compare a size with the smallest one, whose rate is carried.
+
+    Args:
+        first: The measurement of the smallest size.
+        row: The measurement of the size.
+    """
     copied = first.found.decades - row.found.decades
     return SizeCheck(
         size=row.size,
@@ -217,14 +233,20 @@ def against(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
         persistent=row.persistent,
         rate=row.found.rate,
         sd=row.sd,
-        law_error=copied + math.log10(transfer(1.0, first.depth.total, row.depth.total)),
+        law_error=copied + math.log10(transfer_by_power(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,
-        uncertainty=0.0 if row is first else uncertainty(first.error, row.error, len(row.persistent)),
+        uncertainty=0.0 if row is first else half_interval(first.error, row.error, len(row.persistent)),
     )
 
 
-def uncertainty(here: float | None, there: float | None, seeds: int) -> float:
-    """Half of Student's interval for a difference, from two standard errors; infinite where one is not known."""
+def half_interval(here: float | None, there: float | None, seeds: int) -> float:
+    """Half of Student's interval for a difference. It is infinite if a standard error is not known.
+
+    Args:
+        here: The standard error of one number.
+        there: The standard error of the other.
+        seeds: The number of observations behind each.
+    """
     if not (here and there):
         return math.inf
     from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
@@ -232,8 +254,13 @@ def uncertainty(here: float | None, there: float | None, seeds: int) -> float:
     return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(here, there)
 
 
-def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
-    """What speaks against carrying a rate by the law; what explains most comes first."""
+def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Problem]:
+    """Reasons not to carry a rate by the law, the most important first.
+
+    Args:
+        rows: One entry per size.
+        fit: The exponent over depth, None if all sizes have one depth.
+    """
     yield from _growth(rows)
     yield from _exponent(fit)
     noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]
@@ -250,10 +277,10 @@ def findings(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Finding]:
             "units= counts your own blocks."
         )
         yield Verdict.caution, text
-    yield from errors(rows)
+    yield from law_problems(rows)
 
 
-def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
+def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """Exploding or vanishing units, at the size where that is worst."""
     spans = {row.size: median(_span(energy) for energy in row.energies.energies) for row in rows}
     worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
@@ -285,7 +312,7 @@ def _squares(energy: Energy) -> list[float]:
     return [u.mean_square for u in energy.hidden if u.unit.role != "stem"] or [u.mean_square for u in energy.hidden]
 
 
-def _exponent(fit: Fit | None) -> Iterator[Finding]:
+def _exponent(fit: Fit | None) -> Iterator[Problem]:
     """A mixed parametrisation: an exponent that is surely another than any known one."""
     lowest, highest = EXPONENTS
     outside = 0.0 if fit is None else max(lowest - fit.slope, fit.slope - highest) - 2 * fit.stderr
@@ -297,7 +324,7 @@ def _exponent(fit: Fit | None) -> Iterator[Finding]:
         yield Verdict.fail, text
 
 
-def errors(rows: tuple[SizeCheck, ...]) -> Iterator[Finding]:
+def law_problems(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """The law's error, and how sure it is."""
     worst = max(rows[1:], key=lambda row: abs(row.law_error) - row.uncertainty)
     least = abs(worst.law_error) - worst.uncertainty

@@ -16,7 +16,7 @@ from depthlr.errors import DepthlrError
 from depthlr.trace.run import clean_path
 from depthlr.transfer.groups import param_groups
 
-FORMATS = ("json", "yaml", "torchtitan")
+TABLE_FORMATS = ("json", "yaml", "torchtitan")
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_
         rate: The rate that `lr_mult` multiplies; torchtitan takes absolute rates.
         weight_decay: The weight decay that `wd_mult` multiplies.
     """
-    if format not in FORMATS:
-        raise DepthlrError(f"There is no format {format!r}: choose one of {', '.join(FORMATS)}.")
+    if format not in TABLE_FORMATS:
+        raise DepthlrError(f"There is no format {format!r}: choose one of {', '.join(TABLE_FORMATS)}.")
     if format == "torchtitan":
         lines = [
             f"    ParamGroupConfig(pattern=r{json.dumps(row.pattern).replace(chr(92) * 2, chr(92))}, "

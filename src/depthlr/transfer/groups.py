@@ -27,23 +27,17 @@ def param_groups(
     muon: bool = False,
     other_rate: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Groups of trainable parameters with absolute `lr`: weights, which decay, and the rest, which do not.
+    """Parameter groups with absolute `lr`, for any torch optimizer: weights, which decay, and the rest, which does not.
 
-    One rate serves all: the law scales no layer apart. The rest are biases, norms, embeddings (with a head that is tied
-    to them) and positions. Every group is plain data, so schedulers and checkpoints keep it.
+    All groups get one rate, because the law scales no layer differently. The rest are biases, norms, embeddings and
+    positions. Groups are plain data, so schedulers and checkpoints keep them.
 
     Args:
-        model: The model that is trained. A tied parameter comes once, a frozen one not at all.
-        rate: The rate of every group: a number, or what `transfer_rate` and `suggest_rate` return.
-        weight_decay: Of weights. It stays what it is, unless `tuned_rate` is given.
-        tuned_rate: The rate with which `weight_decay` was tuned on the smaller model. The decay is then multiplied by
-            `tuned_rate / rate`, so that the product rate * weight_decay stays the same. A decoupled optimizer (AdamW,
-            SGD, Lion, Muon) shrinks weights by this product in each step, so 1 / (rate * weight_decay) is the number
-            of steps over which weights are averaged. Leave it out for Adam, whose decay is part of the gradient.
-        muon: Put 2-D weights (the head's too, an embedding's not) first, marked `use_muon`, at `rate`. All others are
-            for AdamW, at `other_rate`.
-        other_rate: The rate of what Muon does not take. Carry it by the same factor as `rate`: their ratio is kept,
-            and how the best ratio changes with depth was not tested.
+        model: Its trainable parameters are grouped.
+        rate: The rate of every group, or with `muon` of the 2-D weights.
+        weight_decay: Of the weights.
+        muon: Put 2-D weights first, in a group marked `use_muon`. Embeddings are not among them; the head is.
+        other_rate: With `muon`, the rate of everything else, which is for AdamW.
     """
     check_runnable(unwrap(model))
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):

@@ -10,15 +10,23 @@ from typing import Any
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import ALIKE, EVALUATED, batches_by_seed, build_model, depth_on, draws, draws_anew
+from depthlr.energy.batches import (
+    EVAL_MODE_NOTE,
+    SAME_WEIGHTS_NOTE,
+    batches_by_seed,
+    build_model,
+    depth_on,
+    draw_models,
+    draws_new_weights,
+)
 from depthlr.energy.persistent import (
+    LARGE_ERROR,
     SEEDS,
-    UNSURE,
     DrawnRate,
     PersistentEnergy,
     persistent_energies,
     rate_over_draws,
-    strange_size,
+    readout_size_note,
 )
 from depthlr.energy.progress import measuring
 from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, is_factory
@@ -101,7 +109,7 @@ class Measured:
         batches = batches_by_seed(first.batches, count, None, self.seed)
         names = NAMES if len(recipes) == len(NAMES) else [f"recipe {number}" for number in range(1, len(recipes) + 1)]
         models = {
-            name: iter([place]) if isinstance(place, nn.Module) else draws(place, seeds)
+            name: iter([place]) if isinstance(place, nn.Module) else draw_models(place, seeds)
             for name, place in zip(names, places, strict=True)
         }
         initializations = sum(1 if isinstance(place, nn.Module) else count for place in places)
@@ -150,9 +158,10 @@ class Measured:
         if not _was_compared(source.depth, target.depth):
             notes.append(NOT_COMPARED)
         notes += group_notes([source.group_ratios, target.group_ratios])
-        in_scope = not set(notes) - {ALIKE, LARGEST_GROUP}  # errors of guesses and of models in eval mode are unknown
+        # The errors of guesses and of models in eval mode are unknown.
+        in_scope = not set(notes) - {SAME_WEIGHTS_NOTE, LARGEST_GROUP}
         error = change.standard_error
-        if error is not None and (error > UNSURE or change.law_share > MUCH_LAW):
+        if error is not None and (error > LARGE_ERROR or change.law_share > MUCH_LAW):
             notes.append(
                 "initialisations scatter, as those of narrow models and deep plain stacks do: the measured change is "
                 f"known to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of "
@@ -189,12 +198,12 @@ def _measured_model(place: Any, energies: Sequence[PersistentEnergy], recipe: Re
     rate, notes, model = rate_over_draws(energies), [], place
     if not isinstance(place, nn.Module):
         model = build_model(place)
-        if not draws_anew(place):
+        if not draws_new_weights(place):
             rate = replace(rate, standard_error=None)  # the same initialization several times
-            notes.append(ALIKE)
+            notes.append(SAME_WEIGHTS_NOTE)
     if not model.training:
-        notes.append(EVALUATED)
-    if strange := strange_size(energies):
+        notes.append(EVAL_MODE_NOTE)
+    if strange := readout_size_note(energies):
         notes.append(strange)
     depth = depth_on(model, batch, recipe.units)
     return MeasuredModel(depth, rate, tuple(notes), group_ratios(recipe.optimizer, model))

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batches import Build, LossFn, batches_of, build_model, split
+from depthlr.energy.batches import Build, batches_of, build_model, split_batch
 from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.persistent import DrawnRate
 from depthlr.energy.step import LARGEST_GROUP, optimizers_of, rate_ratios
@@ -20,7 +20,7 @@ from depthlr.init.plan import follows_plan, init_plan
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
 from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
 from depthlr.trace.depth import Depth, Units, effective_depth
-from depthlr.trace.run import check_runnable, is_sharded
+from depthlr.trace.run import LossFn, check_runnable, is_sharded
 
 UNEQUAL_GROUPS = (
     "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
@@ -127,7 +127,7 @@ def _count(model: nn.Module, recipe: Recipe, batch: Any) -> tuple[Depth, str]:
         if batch is None:
             raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
         check_runnable(model)
-        (positional, named), _ = split(batch, next(model.parameters()).device)
+        (positional, named), _ = split_batch(batch, next(model.parameters()).device)
         example = named or positional
     return effective_depth(model, example, units=recipe.units), _initialization(model, example)
 
@@ -173,7 +173,13 @@ def _model_among(places: Sequence[Any]) -> nn.Module:
 
 
 def is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) -> bool:
-    """Is it known that the optimizer's step does not grow with the gradient?"""
+    """Is it known that the optimizer's step does not grow with the gradient?
+
+    Args:
+        optimizer: What `optimizers_of` takes.
+        family: The family, if the user gave it.
+        places: As in `family_of`.
+    """
     try:
         return (family or family_of(optimizer, places)) == "adam"
     except DepthlrError:
@@ -183,7 +189,12 @@ def is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) ->
 
 
 def group_ratios(optimizer: Any, model: nn.Module) -> tuple[float, ...]:
-    """The rates of a model's parameter groups over the largest, as the optimizer's factory sets them."""
+    """The rates of a model's parameter groups, relative to the largest.
+
+    Args:
+        optimizer: A name, or a factory that takes the model.
+        model: The model.
+    """
     return rate_ratios(optimizers_of(optimizer, model))
 
 

@@ -10,15 +10,25 @@ from typing import Any, Protocol
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import LossFn, batches_of
-from depthlr.energy.energy import LIMIT, update_energy
+from depthlr.energy.batches import batches_of
+from depthlr.energy.energy import ENERGY_BATCHES, update_energy
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, carried_by
 from depthlr.law.fit import Fit
-from depthlr.law.rules import RULES, Family, carry, finite_rate, pathsum_transfer, recommended_rule, rule_named
+from depthlr.law.rules import (
+    MEASURING_RULES,
+    RULES,
+    Family,
+    carry,
+    finite_rate,
+    pathsum_transfer,
+    recommended_rule,
+    rule_named,
+)
 from depthlr.trace.depth import Depth, Units
+from depthlr.trace.run import LossFn
 from depthlr.transfer.measured import Measured, check_measuring
 from depthlr.transfer.recipe import (
     Energies,
@@ -50,7 +60,6 @@ AM_MUP = (
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
 TIED = re.compile(r"weight sharing: \S+ is used 2 times")
-MEASURING = ("measured", "am-mup")  # rules that look at the models themselves
 MULTIPLIED = (
     "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
     "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
@@ -149,7 +158,7 @@ class AmMup:
         models = [place for place in places if isinstance(place, nn.Module)]
         if models:
             check_measuring("am-mup", source)
-        batches = [] if source.batches is None else batches_of(source.batches, None, LIMIT, self.seed)
+        batches = [] if source.batches is None else batches_of(source.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
             here, there = (
                 update_energy(place, batches, source.loss_fn, source.optimizer, seed=self.seed, units=source.units)
@@ -218,7 +227,7 @@ def make_rule(
         return AmMup(aggregate, seed)
     if name in RULES:
         return ByDepth(name, family, seed)
-    raise DepthlrError(f"There is no rule {name!r}: choose one of {', '.join((*MEASURING, *RULES))}.")
+    raise DepthlrError(f"There is no rule {name!r}: choose one of {', '.join((*MEASURING_RULES, *RULES))}.")
 
 
 def transfer_rate(
@@ -240,26 +249,29 @@ def transfer_rate(
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or two recipes.
 
     Initialize both models by `init_` for the law, and as they will be trained for `Measured`. The result's `in_scope`
-    says whether what the rule assumes was found. What speaks against the rate is in `notes`, which printing it shows.
+    says whether the rule's assumptions hold. Its `notes`, which are printed with it, say what speaks against the rate.
 
     Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
     exponent, that of the rule 'constant'.
     It is the default for recipes with a schedule or of 500 steps or more.
 
     Args:
-        rate: the rate tuned on the source.
-        source: a depth, a model, a function that builds it, energies measured before, or a `Recipe`.
-        target: the same. Functions that build the models let `Measured` average over initializations.
-        example: an input on which a model's depth is counted; the first of `batches` unless given.
-        rule: a rule, or its name. None takes the one that `recommended_rule` names for the recipes.
-        batches: with `loss_fn` and `optimizer`, what the step is measured on, as `update_energy` takes them.
-        loss_fn: of output and target; None takes the model's own loss.
-        optimizer: a name, or a factory that takes the model.
-        family: whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that ask.
-        aggregate: which mean of energies the rule "am-mup" takes.
-        seed: the first seed.
-        seeds: how many initializations are measured.
-        units: modules that count as one unit each, as in `effective_depth`.
+        rate: The rate tuned on the source.
+        source: A depth, a model, a function that builds it, energies measured before, or a `Recipe`.
+        target: The same. Functions that build the models let `Measured` average over initializations.
+        example: An input on which a model's depth is counted. None takes the first of `batches`.
+        rule: A rule, or its name. None takes the one that `recommended_rule` names for the recipes.
+        batches: What the step is measured on, as `update_energy` takes them.
+        loss_fn: Takes output and target. None takes the model's own loss.
+        optimizer: A name, or a factory that takes the model.
+        family: Whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that need it.
+        aggregate: The mean of energies that the rule "am-mup" takes.
+        seed: The first seed.
+        seeds: How many initializations are measured.
+        units: Modules that count as one unit each, as in `effective_depth`.
+
+    Returns:
+        The rate with its interval, and how it was computed.
     """
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)

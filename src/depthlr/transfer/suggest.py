@@ -14,24 +14,23 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr import check
 from depthlr.energy.batches import (
-    ALIKE,
-    EVALUATED,
+    EVAL_MODE_NOTE,
+    SAME_WEIGHTS_NOTE,
     Build,
-    LossFn,
     batches_by_seed,
     check_draws,
     checked_batches,
-    draws,
-    draws_anew,
+    draw_models,
+    draws_new_weights,
 )
 from depthlr.energy.persistent import (
+    LARGE_ERROR,
     SEEDS,
-    UNSURE,
     PersistentEnergy,
     persistent_energy,
     promised_fall,
     rate_over_draws,
-    strange_size,
+    readout_size_note,
 )
 from depthlr.energy.progress import measuring
 from depthlr.energy.step import LARGEST_GROUP, has_stepped, moves, optimizers_of, rate_ratios
@@ -39,17 +38,20 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, EVIDENCE, NORMAL_QUANTILE
 from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
-from depthlr.trace.run import check_runnable, unwrap
+from depthlr.trace.run import LossFn, check_runnable, unwrap
 
 FLOAT_DECADES = 300  # a float holds 308
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Where tuned rates of TransferBench's tasks with one schedule lie about a measured rate.
+    """Where tuned rates of TransferBench's tasks with one schedule lie relative to a measured rate.
 
-    Eight initialisations of each task, one at a time: log10(tuned rate / measured rate) of the middle task, and what
-    `COVERAGE` of the tuned rates lie within if their task is left out, rounded up since the tasks are few.
+    Each task contributes eight initializations, one at a time.
+
+    Args:
+        decades: log10(tuned rate / measured rate) of the median task.
+        interval: The error that `COVERAGE` of tuned rates stay below if their task is left out, rounded up.
     """
 
     decades: float
@@ -58,7 +60,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a suggestion is read from; its calibration by schedule."""
+    """What a suggestion is computed from, and its calibration for each schedule."""
 
     measure: str
     calibrations: Mapping[str, Calibration]
@@ -87,7 +89,7 @@ SCATTERED = (
 
 @dataclass(frozen=True)
 class SuggestedRate:
-    """A rate, the interval that should hold the best one `coverage` of the time, and what was assumed."""
+    """A rate, the interval that holds the best rate with probability `coverage`, and what was assumed."""
 
     rate: float
     low: float
@@ -121,15 +123,29 @@ def suggest_rate(
     seeds: int = SEEDS,
     limit: int | None = None,
 ) -> SuggestedRate:
-    """A rate for `model` as it is initialised, in about the time of a training step a batch.
+    """Suggest a rate for a model without any training run, in about the time of one training step per batch.
 
-    Pass a function that builds it, and the mean over `seeds` initialisations counts: in narrow or deep plain stacks one
-    may say little of the next. With the `schedule` "warmup-cosine" it is the peak's rate. The other arguments are those
-    of `persistent_energy`: three batches or more. Where there is no such rate, an error says why. The model, its
-    gradients, the optimizer and random states are left as they were.
+    Model, gradients, optimizer and random states are not changed.
 
     Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
     exponent, that of the rule 'constant'.
+
+    Args:
+        model: A model, or a function that builds it. A function lets the suggestion average over initializations, which
+            differ a lot in narrow models and deep plain stacks.
+        batches: Three batches or more, as in `persistent_energy`.
+        loss_fn: As in `update_energy`.
+        optimizer: As in `update_energy`. It must not have taken a step.
+        schedule: "constant", or "warmup-cosine", for which the peak rate is suggested.
+        seed: The first seed.
+        seeds: The number of initializations, if `model` is a function.
+        limit: Batches per initialization.
+
+    Returns:
+        The rate with an interval and notes.
+
+    Raises:
+        DepthlrError: No rate can be read from this model.
     """
     if schedule not in SCHEDULE_NOTES:
         known = " or ".join(SCHEDULE_NOTES)
@@ -143,11 +159,11 @@ def suggest_rate(
     given = batches_by_seed(batches, count, limit, seed)
     found: list[_Measured] = []
     with measuring(count * given.size):
-        for place, one in enumerate(draws(model, names), 1):
+        for place, one in enumerate(draw_models(model, names), 1):
             with measuring(0, f"initialization {place} of {count}"):
                 measured = _measured(one, next(given.each), loss_fn, optimizer, seed)
             found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
-    return _suggested(found, schedule, alike=count > 1 and not draws_anew(model))
+    return _suggested(found, schedule, alike=count > 1 and not draws_new_weights(model))
 
 
 @dataclass(frozen=True)
@@ -208,21 +224,28 @@ def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -
     rate = 10**log_rate
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
-    notes = [SCHEDULE_NOTES[schedule], *([] if found[0].training else [EVALUATED]), *([ALIKE] if alike else [])]
-    notes += [RECURRENT_NOTE] if any(one.recurrent for one in found) else []
+    possible = {
+        SCHEDULE_NOTES[schedule]: True,
+        EVAL_MODE_NOTE: not found[0].training,
+        SAME_WEIGHTS_NOTE: alike,
+        RECURRENT_NOTE: any(one.recurrent for one in found),
+    }
+    notes = [note for note, applies in possible.items() if applies]
     notes += _notes([one.energy for one in found], basis, optimizers, gains)
-    if scatter > UNSURE:
+    if scatter > LARGE_ERROR:
         notes.append(SCATTERED.format(scatter))
     measure = f"{10**calibration.decades:.2g} times {basis.measure}"
     return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, measure, tuple(notes))
 
 
 def measured_rates(draws: Sequence[tuple[PersistentEnergy, float]]) -> tuple[Basis, list[float]]:
-    """Of draws' energies and promised falls: the geometric mean of the rates of energy 1 and of the whole loss's fall.
+    """The geometric mean of the rate of persistent energy 1 and the rate at which the predicted fall is the whole loss.
 
-    A step that moves the readout far and promises little, as a convolutional network's first one, may be longer than
-    energy 1 says; one that promises much in a short way may not go all of it. Where a draw promises no fall, the energy
-    stands alone.
+    A convolutional network's first step moves the readout far and predicts a small fall, so its rate may be higher than
+    energy 1 says. If an initialization predicts no fall, the energy is used alone.
+
+    Args:
+        draws: The energy and the predicted fall of each initialization.
     """
     polyak = [
         energy.loss / fall if fall > 0 else 0.0 for energy, fall in draws
@@ -260,7 +283,7 @@ def _notes(
         notes.append(
             f"a step promises no share of its loss (the least is {least:.3g}), so the loss is left out of the measure."
         )
-    if strange := strange_size(found):
+    if strange := readout_size_note(found):
         notes.append(strange)
     if rate_over_draws(found).noisy:
         notes.append(

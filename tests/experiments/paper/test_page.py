@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.study.adaptive import APART
-from depthlr.study.curves import guessing
+from depthlr.study.curves import chance_loss
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.training.cell import Cell
@@ -140,7 +140,7 @@ def test_numbers_follow_the_tables(copy) -> None:
 def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
     kept = read_kept(ROOT / "results" / "reproduce")
     sweep = kept.sweeps["cnn-gelu-he"]
-    assert guessing(sweep.results.study) == pytest.approx(math.log(10))
+    assert chance_loss(sweep.results.study) == pytest.approx(math.log(10))
     assert sweep.unlearnt == (24, 30)
     least = {size: median(min(c.losses) for c in sweep.results.curves if c.size == size) for size in (16, 24, 30)}
     assert least[16] < 0.995 * math.log(10) < least[24] < least[30]

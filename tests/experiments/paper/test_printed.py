@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from depthlr.law.rules import transfer
+from depthlr.law.rules import transfer_by_power
 from experiments.paper import RECIPES
 from experiments.paper.audio import PRINTED_RATES
 from experiments.paper.recipe import AnySetting
@@ -38,7 +38,7 @@ def test_the_nine_ablation_slopes_average_otherwise_than_printed() -> None:
 
 def test_the_zero_shot_table_is_the_law_on_two_units_a_block_and_two() -> None:
     for row in PRINTED_TRANSFERS:
-        scaled = transfer(PRINTED_RATE, 2 * SOURCE + 2, 2 * row.blocks + 2)
+        scaled = transfer_by_power(PRINTED_RATE, 2 * SOURCE + 2, 2 * row.blocks + 2)
         assert scaled == pytest.approx(row.scaled, rel=5e-4)
         assert abs(math.log10(PRINTED_RATE / row.oracle)) == pytest.approx(row.raw_error, abs=6e-4)
         assert abs(math.log10(row.scaled / row.oracle)) == pytest.approx(row.scaled_error, abs=6e-4)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from depthlr.errors import DepthlrError
-from depthlr.law.rules import pathsum_transfer, transfer
+from depthlr.law.rules import pathsum_transfer, transfer_by_power
 from depthlr.study.facts import Environment
 from depthlr.study.results import read_results
 from depthlr.study.run import Silent
@@ -187,7 +187,7 @@ def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
         if row["rule"] == "copy":
             assert float(row["rate"]) == pytest.approx(rate, rel=1e-8)
         if row["rule"] == "law":
-            carried = transfer(rate, depths[carrying.source], depths[size])
+            carried = transfer_by_power(rate, depths[carrying.source], depths[size])
             assert float(row["rate"]) == pytest.approx(carried, rel=1e-8)
         assert math.isfinite(float(row["loss"])) or row["diverged"] == "true"
 

@@ -10,7 +10,7 @@ import pytest
 from tests.experiments.transferbench.tiny import tiny_task
 from typer.testing import CliRunner
 
-from depthlr.energy.batches import LEARNT_FROM
+from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import persistent_energy
 from depthlr.errors import DepthlrError
 from depthlr.transfer.suggest import suggest_rate
@@ -107,7 +107,7 @@ def test_suggestions_are_those_of_the_library(results):
     models = Models(TASKS[1], 2, TASKS[1].examples(results))
     known = Known("adaptive", read_oracle(TASKS[1], results), read_measured(TASKS[1], results))
     for seed, alone in enumerate(known.each_draw()):
-        batches = models.batches(seed, LEARNT_FROM + 1)
+        batches = models.batches(seed, GRADIENT_BATCHES + 1)
         true = suggest_rate(models.fresh(seed), batches, models.loss_fn, "adam").rate
         assert 10 ** RULES[SUGGESTION].level(alone.measured[2]) == pytest.approx(true, rel=1e-3)
 
@@ -134,7 +134,7 @@ def test_persistent_energies_are_those_of_the_library(results):
     models = Models(TASKS[1], 2, TASKS[1].examples(results))
     found = read_measured(TASKS[1], results)[2].persistent
     for seed, draw in enumerate(found):
-        batches = models.batches(seed, LEARNT_FROM + 1)
+        batches = models.batches(seed, GRADIENT_BATCHES + 1)
         true = persistent_energy(models.fresh(seed), batches, models.loss_fn, "adam")
         assert astuple(draw.found) == pytest.approx(astuple(true), rel=1e-4)
 

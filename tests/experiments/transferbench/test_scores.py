@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.experiments.transferbench.made import GRID, SIZES, bowl, known, measured
 
-from depthlr.energy.persistent import DRAW_SCATTER, SEEN
+from depthlr.energy.persistent import CALIBRATED_SIZES, DRAW_SCATTER
 from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
 from depthlr.law.carried_rate import (
     ADAPTIVE,
@@ -356,7 +356,7 @@ def test_the_laws_spread_and_the_draws_scatter_are_those_of_the_committed_tables
 
 def test_the_readouts_sizes_that_were_seen_are_those_of_the_committed_tables():
     found = [d.found.mean_square for task in designed() for one in task.measured.values() for d in one.persistent]
-    assert (min(found), max(found)) == pytest.approx(SEEN, rel=0.01)
+    assert (min(found), max(found)) == pytest.approx(CALIBRATED_SIZES, rel=0.01)
 
 
 def missed(tasks, name):
