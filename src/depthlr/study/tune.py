@@ -21,7 +21,7 @@ from depthlr.models.build import build
 from depthlr.optimizers import make_optimizers
 from depthlr.study.description import Search, Study
 from depthlr.study.results import Results
-from depthlr.study.task import budget, task_at
+from depthlr.study.task import task_at, training_in_steps
 from depthlr.trace.depth import effective_depth
 from depthlr.transfer.rules import Recipe, transfer_rate
 
@@ -107,7 +107,7 @@ def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | N
         examples: What is trained on, for rules that measure.
         rule: The name of a rule. None takes the one that the evidence recommends for this recipe.
     """
-    training = budget(study, examples)
+    training = training_in_steps(study, examples)
     name = rule or recommended_rule(schedule=training.schedule, steps=training.run_steps, measurable=True)
     make = _recipe_by_depth if name in RULES else _recipe_to_measure
     source, target = (make(study, size, examples) for size in study.model.sizes)
@@ -124,7 +124,7 @@ def check_study(study: Study, rate: float, examples: Examples, share: float = SH
         share: Of the steps; 1 trains the target in full.
     """
     share = 1.0 if share == 1 else check.share("--share", share)
-    training = budget(study, examples)
+    training = training_in_steps(study, examples)
     steps = max(1, round(share * training.run_steps))
     warmup = training.warmup
     if warmup is not None and warmup >= 1:  # a number of steps, which shrinks with the schedule; a share does by itself
