@@ -30,6 +30,7 @@ LAYERS = {
     "training": 2,
     "transfer": 3,
     "study": 3,
+    "cluster": 3,
     "present": 4,
     "cli": 5,
 }
