@@ -204,6 +204,13 @@ def answer(cell: dict) -> dict:
 ASKED = Study("asked", Models(sizes=(2, 4, 8)), Training(), search=Search(low=1e-3, high=10, points=41, seeds=(0, 1)))
 
 
+def test_a_study_without_a_model_is_fitted_over_size(run):
+    sweep_function(bowl, RATES, (2, 4, 8), out="s.sqlite")
+    assert run("fit", "s.sqlite", "--json")[0] == run("fit", "s.sqlite", "--over", "size", "--json")[0]
+    with pytest.raises(DepthlrError, match="does not know its models' effective depths"):
+        run("fit", "s.sqlite", "--over", "depth")
+
+
 @pytest.mark.parametrize("count", ["1", "3", "1000"])
 def test_a_study_filled_by_ask_and_tell_exports_the_bytes_of_one_run_in_process(run, tmp_path, count):
     expected = sweep(ASKED, Bowl(), tmp_path / "ran.sqlite")

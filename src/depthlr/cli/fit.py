@@ -44,11 +44,17 @@ def fit(
         list[float] | None,
         typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
     ] = None,
-    over: Annotated[Over, typer.Option(help="of a sweep: over effective depth, or over what it varies")] = Over.depth,
+    over: Annotated[
+        Over | None,
+        typer.Option(
+            help="of a sweep: over effective depth, or over what it varies",
+            show_default="depth, if it has models",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
-    found, notes = _fit(file, spacing, over)
+    found, notes, over = _fit(file, spacing, over)
     for note in notes:
         print_note(f"note: {note}")
     rates = {depth: found.predict(depth) for depth in at or []}
@@ -66,23 +72,24 @@ def fit(
         print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
 
 
-def _fit(file: str, spacing: float | None, over: Over) -> tuple[Fit, tuple[str, ...]]:
-    """The line through the optima of a table or a study, and the notes of a study."""
+def _fit(file: str, spacing: float | None, over: Over | None) -> tuple[Fit, tuple[str, ...], Over]:
+    """The line through the optima of a table or a study, the notes of a study, and what the line is over."""
     if is_study_file(file):
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
         from depthlr.study.results import read_results  # here, because it imports torch
 
         results = read_results(file)
+        over = over or (Over.size if results.study.model.spec is None else Over.depth)
         if over is Over.depth and results.depths is None:
             raise DepthlrError(
                 f"{file} does not know its models' effective depths: fit over what it varies, --over size."
             )
-        return results.fit("depth" if over is Over.depth else "size"), results.notes
-    if over is not Over.depth:
+        return results.fit("depth" if over is Over.depth else "size"), results.notes, over
+    if over is Over.size:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
     depths, rates = read_optima(file)
-    return fit_power_law(depths, rates, spacing=spacing), ()
+    return fit_power_law(depths, rates, spacing=spacing), (), Over.depth
 
 
 def _interval_text(found: Fit, depth: float) -> str:
