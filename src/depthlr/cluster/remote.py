@@ -68,7 +68,7 @@ class Remote(Executor):
         self._running.clear()
 
     def _begin(self) -> None:
-        handles = []
+        handles: list[Handle] = []
         while len(self._running) + len(handles) < self.capacity and (handle := self._next()) is not None:
             handles.append(handle)
         if handles:
