@@ -254,6 +254,15 @@ def test_every_cell_is_finished_once_or_cancelled(cells, order, capacity, steps)
     assert len(opened) <= 1 + sum(a != b for (a, _), (b, _) in pairwise(cells))
 
 
+def test_two_callers_of_one_executor_each_get_their_own_cells() -> None:
+    executor = Shuffled([3, 1, 2, 0, 1], 4)
+    first = executor.train(Cell(1, seed, 0.1) for seed in range(5))
+    found = [next(first)[0].seed]
+    assert [cell.seed for cell, _ in executor.train(Cell(2, seed, 0.1) for seed in range(3))] != []
+    found += [cell.seed for cell, _ in first]
+    assert sorted(found) == list(range(5))
+
+
 def test_what_a_run_in_this_process_raises_is_the_reason_of_the_failure() -> None:
     class Odd(InProcess):
         def run(self, cell: Cell) -> Outcome:
