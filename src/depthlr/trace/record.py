@@ -352,7 +352,7 @@ def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
             with mode, silence_fake_tensor_log():
                 graph = _run_shadows(model, arguments, options)
         except BaseException as error:
-            # The frames of a failed run hold all its tensors, and finding who holds a tensor takes a search of the heap.
+            # The frames of a failed run hold all its tensors, and to find who holds a tensor is a search of the heap.
             traceback.clear_frames(error.__traceback__)
             empty_caches(mode)
             raise
