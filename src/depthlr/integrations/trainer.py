@@ -14,7 +14,7 @@ from torch import Tensor, distributed
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map
 
-from depthlr.energy.batches import draws
+from depthlr.energy.batches import build_model
 from depthlr.energy.energy import Energy, update_energy
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
@@ -178,7 +178,7 @@ def report_on(
         energy = None
         if energies:
             build: Any = target.build
-            model = build if isinstance(build, torch.nn.Module) else next(draws(build, [0]))
+            model = build if isinstance(build, torch.nn.Module) else build_model(build, 0)
             energy = update_energy(model, target.batches, target.loss_fn, target.optimizer)
         return RunReport(carried, energy, carried.rate if rate is None else rate)
 
