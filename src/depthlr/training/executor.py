@@ -124,8 +124,8 @@ class Executor(ABC):
         """Begin waiting cells, and collect outcomes.
 
         Args:
-            timeout: How many seconds to wait for another process at most; None waits until something happens. An executor
-                that trains in this process trains a part of its work instead.
+            timeout: How many seconds to wait for another process at most; None waits until something happens. An
+                executor that trains in this process trains a part of its work instead.
         """
 
     def stop(self, handle: Handle) -> bool:
