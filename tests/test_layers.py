@@ -32,10 +32,10 @@ LAYERS = {
     "energy": 2,
     "training": 2,
     "transfer": 3,
-    "study": 3,
-    "integrations": 4,
-    "present": 4,
-    "cli": 5,
+    "study": 4,
+    "integrations": 5,
+    "present": 5,
+    "cli": 6,
 }
 
 

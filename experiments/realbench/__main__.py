@@ -12,6 +12,7 @@ import typer
 
 from experiments.realbench import data as packed
 from experiments.realbench.candidates import candidates_table, table
+from experiments.realbench.checks import short_checks
 from experiments.realbench.constant import fit_constant
 from experiments.realbench.judge import verdict
 from experiments.realbench.oracle import sweep_recipe, write_table
@@ -107,6 +108,17 @@ def constant(results: Annotated[Path, typer.Option(help="where tables lie")] = R
 def candidates(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
     """Every candidate rule's error on the design half."""
     print(candidates_table(design_half(results), results), end="")
+
+
+@app.command()
+def checks(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
+    """How often a tenth of the schedule names the best of three rates."""
+    found = short_checks(design_half(results), results)
+    for one in found:
+        words = ("half", "the carried rate", "twice")
+        print(f"{one.recipe:24} size {one.size:2}: the check says {words[one.short]}, the full runs {words[one.full]}")
+    print(f"right: {sum(one.short == one.full for one in found)} of {len(found)}")
+    print(f"the carried rate was best: {sum(one.full == 1 for one in found)} of {len(found)}")
 
 
 @app.command(name="table")

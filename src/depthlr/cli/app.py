@@ -39,6 +39,7 @@ Version = Annotated[
 # `depthlr --help` imports none of them. A test compares the two.
 VERBS = {
     "demo": "Tune the rate at every depth on embedded digits, fit the law, and compare the rules: about a minute.",
+    "tune": "Tune a small model, carry its rate to a large one, and check it by training; run again, it resumes.",
     "depth": "Count the effective depth of a model.",
     "measure": "Measure the update energy of one optimizer step at every unit.",
     "suggest": "Suggest a rate for a model as it is initialised.",

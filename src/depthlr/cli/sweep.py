@@ -112,11 +112,28 @@ def sweep(
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
-        results = _run(wanted, path, serve, workers, Limits(timeout, retries), retry_failed)
+        results = train_study(wanted, path, serve, workers, Limits(timeout, retries), retry_failed)
     _print(results, path, json)
 
 
-def _run(wanted: Study, path: Path, serve: bool, workers: int | None, limits: Limits, retry_failed: bool) -> Results:
+def train_study(
+    wanted: Study,
+    path: Path,
+    serve: bool = False,
+    workers: int | None = None,
+    limits: Limits | None = None,
+    retry_failed: bool = False,
+) -> Results:
+    """Run a study into its file, with progress. A signal ends the program with the command that goes on.
+
+    Args:
+        wanted: The study.
+        path: Its file.
+        serve: Show a live page.
+        workers: Processes or commands at a time.
+        limits: Of each cell.
+        retry_failed: Train failed cells again.
+    """
     examples, held_out = load_data(wanted) if wanted.training.described else (None, None)
     depths = None if wanted.model.spec is None else depths_of(wanted, None if examples is None else examples.input)
     own = wanted.model.spec is not None and parse_spec(wanted.model.spec).family != "zoo"

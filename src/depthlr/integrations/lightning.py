@@ -199,7 +199,7 @@ def rate_callback(
     from lightning.pytorch import Callback
     from lightning.pytorch.utilities.parsing import lightning_hasattr, lightning_setattr
 
-    class RateCallback(Callback):  # type: ignore[misc]
+    class RateCallback(Callback):
         report: RunReport | None = None
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from depthlr.law.carried_rate import RECIPE_SPREAD, STUDENT_QUANTILE, TUNING_NOISE, constant_error
 from depthlr.law.rules import CONSTANT_EXPONENT
+from depthlr.study.tune import CARRIED_BEST, CHECKS, CHECKS_RIGHT
 from experiments.realbench.candidates import CANDIDATES, candidates_table, errors, table
+from experiments.realbench.checks import short_checks
 from experiments.realbench.constant import fit_constant
 from experiments.realbench.judge import verdict
 from experiments.realbench.oracle import COLUMNS
@@ -74,6 +76,14 @@ def test_the_shipped_rule_is_the_fit_of_the_committed_design_half() -> None:
     assert fit.exponent == CONSTANT_EXPONENT
     assert (fit.spread, fit.noise, fit.quantile) == (RECIPE_SPREAD, TUNING_NOISE, STUDENT_QUANTILE)
     assert fit.half_width(34 / 6) == pytest.approx(constant_error(6, 34))
+
+
+def test_the_product_says_how_often_a_short_check_was_right() -> None:
+    design = [read_tuned(RESULTS / f"{recipe.name}.csv") for recipe in RECIPES if recipe.split == "design"]
+    found = short_checks(design, RESULTS)
+    assert len(found) == CHECKS
+    assert sum(one.short == one.full for one in found) == CHECKS_RIGHT
+    assert sum(one.full == 1 for one in found) == CARRIED_BEST
 
 
 def test_the_verdict_names_every_rule_and_the_coverage() -> None:

@@ -1,0 +1,160 @@
+"""The main job: tune a small model, carry its rate to a large one, and check the rate by training.
+
+The recipe is a study with two sizes, source and target. The source is a sweep of its own, and so is the check. This
+file says what these sweeps are; whoever calls it trains them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from depthlr import check
+from depthlr.data.examples import Examples
+from depthlr.energy.persistent import SEEDS
+from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import CarriedRate
+from depthlr.law.rules import RULES, recommended_rule
+from depthlr.models.build import build
+from depthlr.optimizers import make_optimizers
+from depthlr.study.description import Search, Study
+from depthlr.study.results import Results
+from depthlr.study.task import budget, task_at
+from depthlr.trace.depth import effective_depth
+from depthlr.transfer.rules import Recipe, transfer_rate
+
+SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
+FACTOR = 2.0  # a check also trains at the carried rate divided and multiplied by this
+BATCHES = 17 * SEEDS  # what the rule `measured` takes
+# On RealBench's design recipes: python -m experiments.realbench checks
+CHECKS, CHECKS_RIGHT, CARRIED_BEST = 12, 4, 10
+CHECK_RECORD = (
+    f"In {CHECKS} checks of this kind on RealBench, a tenth of the schedule named the best of the three rates "
+    f"{CHECKS_RIGHT} times, and the carried rate was the best of them {CARRIED_BEST} times. So a short check shows "
+    "whether the target trains at the carried rate, and does not choose between the rates."
+)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `depthlr tune` found.
+
+    Args:
+        study: The recipe, with its two sizes.
+        rate: The rate of the source: tuned, or given.
+        source: The sweep that tuned it. None if the rate was given.
+        carried: The rate of the target.
+        checked: The target at the carried rate, at half and at twice of it. None without a check.
+        share: Of the steps, that the check took.
+    """
+
+    study: Study
+    rate: float
+    source: Results | None
+    carried: CarriedRate
+    checked: Results | None = None
+    share: float = SHARE
+
+    @property
+    def best_checked(self) -> float | None:
+        """The rate with the lowest loss in the check."""
+        if self.checked is None:
+            return None
+        sound = [record for record in self.checked.records if not record.diverged and not record.failure]
+        return min(sound, key=self.checked.loss_of).cell.rate if sound else None
+
+
+def check_recipe(study: Study) -> None:
+    """Raise if a study cannot be tuned as a recipe: it needs a model and two sizes."""
+    if study.model.spec is None:
+        raise DepthlrError(
+            "tune counts the depth of both models, so the recipe needs model.spec and model.vary: add them, or tune "
+            "every size with depthlr sweep."
+        )
+    if len(study.model.sizes) != 2:
+        raise DepthlrError(
+            f"model.sizes is {list(study.model.sizes)}: a recipe has two sizes, the source that is tuned and the "
+            "target that needs a rate."
+        )
+
+
+def source_study(study: Study) -> Study:
+    """The sweep that tunes the source."""
+    return replace(study, model=replace(study.model, sizes=study.model.sizes[:1]))
+
+
+def tuned_rate(results: Results) -> float:
+    """The tuned rate of the source.
+
+    Raises:
+        DepthlrError: Every seed has its best rate at an edge of the grid, or nothing trained.
+    """
+    found = results.tuned_rates
+    if not found:
+        raise DepthlrError(f"the source has no tuned rate to carry: {'; '.join(results.notes)}")
+    (rate,) = found.values()
+    return rate
+
+
+def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | None = None) -> CarriedRate:
+    """Carry the source's rate to the target.
+
+    Args:
+        study: The recipe.
+        rate: The rate of the source.
+        examples: What is trained on, for rules that measure.
+        rule: The name of a rule. None takes the one that the evidence recommends for this recipe.
+    """
+    training = budget(study, examples)
+    name = rule or recommended_rule(schedule=training.schedule, steps=training.run_steps, measurable=True)
+    make = _recipe_by_depth if name in RULES else _recipe_to_measure
+    source, target = (make(study, size, examples) for size in study.model.sizes)
+    return transfer_rate(rate, source, target, rule=name)
+
+
+def check_study(study: Study, rate: float, examples: Examples, share: float = SHARE) -> Study:
+    """The check: the target at the carried rate, at half and at twice of it, through the whole schedule.
+
+    Args:
+        study: The recipe.
+        rate: The carried rate.
+        examples: What is trained on.
+        share: Of the steps; 1 trains the target in full.
+    """
+    share = 1.0 if share == 1 else check.share("--share", share)
+    training = budget(study, examples)
+    steps = max(1, round(share * training.run_steps))
+    warmup = training.warmup
+    if warmup is not None and warmup >= 1:  # a number of steps, which shrinks with the schedule; a share does by itself
+        warmup = max(1, round(share * warmup))
+    metric = "budget" if training.metric == "last_epoch" else training.metric
+    shorter = replace(training, steps=steps, epochs=None, warmup=warmup, metric=metric)
+    search = Search("grid", rate / FACTOR, rate * FACTOR, 3, study.search.seeds[:1])
+    return replace(study, model=replace(study.model, sizes=study.model.sizes[1:]), training=shorter, search=search)
+
+
+def _recipe_by_depth(study: Study, size: int, examples: Examples) -> Recipe:
+    depth = effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+    return Recipe(depth, optimizer=study.training.optimizer)
+
+
+def _recipe_to_measure(study: Study, size: int, examples: Examples) -> Recipe:
+    task = task_at(study, size, examples)
+    training = task.training
+    order = task.order(0)[:BATCHES]
+
+    def build_initialized() -> nn.Module:
+        model = task.build()
+        task.initialise(model, int(torch.randint(2**31, ())))  # under the seed that the rule sets
+        return model
+
+    return Recipe(
+        build_initialized,
+        [examples.batch(indices) for indices in order],
+        task.loss_fn,
+        lambda model: make_optimizers(training, model, 1.0),
+        training.schedule,
+        training.run_steps,
+    )

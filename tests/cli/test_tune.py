@@ -1,0 +1,98 @@
+"""`depthlr tune`: a rate with its interval from a recipe of two sizes; run again, it trains nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from depthlr.cli import main
+from depthlr.study.results import read_results
+
+RECIPE = """
+[model]
+spec = "mlp?width=8"
+vary = "layers"
+sizes = [1, 3]
+
+[training]
+steps = 20
+batch = 64
+schedule = "warmup-cosine"
+
+[search]
+kind = "grid"
+low = 0.01
+high = 10
+points = 7
+seeds = 2
+"""
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def test_tune_carries_the_tuned_rate_and_checks_it(run, recipe: Path) -> None:
+    code, out, err = run("tune", str(recipe), "--verify", "--share", "0.5", "--workers", "1", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    source = read_results(recipe.with_suffix(".sqlite"))
+    assert found["source"]["rate"] == pytest.approx(source.tuned_rates[1])
+    assert found["source"]["cells"] == len(source.records) == 14
+    carried = found["carried"]
+    assert carried["rule"] == "constant"
+    assert carried["low"] < found["rate"] == carried["rate"] < carried["high"]
+    assert found["check"]["steps"] == 10
+    assert len(found["check"]["losses"]) == 3
+    assert f"{found['check']['best']:.2e}" in {f"{float(rate):.2e}" for rate in found["check"]["losses"]}
+    again = run("tune", str(recipe), "--verify", "--share", "0.5", "--workers", "1", "--json")
+    assert again[1] == out
+
+
+def test_a_rate_that_is_given_is_not_tuned(run, recipe: Path) -> None:
+    code, out, err = run("tune", str(recipe), "--rate", "0.3", "--rule", "copy")
+    assert code == 0
+    assert "3.00e-1" in out
+    assert "given" in out
+    assert "next: train the target at 3.00e-1" in err
+    assert not recipe.with_suffix(".sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--rate", "-1"], "--rate"),
+        (["--rate", "0.1", "--verify", "--share", "2"], "--share"),
+        (["--rate", "0.1", "--rule", "lore"], "There is no rule 'lore'"),
+    ],
+)
+def test_bad_input_gets_one_sentence(run, recipe: Path, arguments, sentence: str) -> None:
+    code, out, err = run("tune", str(recipe), *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+def test_a_source_without_an_optimum_says_why(run, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("high = 10", "high = 0.011").replace("points = 7", "points = 3"))
+    code, _, err = run("tune", str(recipe), "--workers", "1")
+    assert code == 2
+    assert "no tuned rate to carry" in err
+    assert "raise search.high" in err
