@@ -260,7 +260,7 @@ def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkey
         records = [Record(Cell(2, 0, rate), rate, False, 1.0, "2026-01-01", b"") for rate in study.search.rates]
         return Results(study, tuple(records), {2: 3, 4: 5})
 
-    monkeypatch.setattr("depthlr.cli.demo._swept", swept)
+    monkeypatch.setattr("depthlr.cli.demo._run_sweep", swept)
     code, out, err = run("demo", "--sizes", "2,4", "--seeds", "1")
     assert code == 0
     assert out.count("fewer than two sizes have an optimum inside the range") == 2

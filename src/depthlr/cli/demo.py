@@ -57,11 +57,11 @@ def demo(
             Training(steps=steps, batch=64),
             search=Search(points=GRID_POINTS, seeds=tuple(range(seeds))),
         )
-        _tell(_swept(study), seeds)
+        _print_results(_run_sweep(study), seeds)
     print_note(f"{time.perf_counter() - start:.0f} s")
 
 
-def _swept(study: Study) -> Results:
+def _run_sweep(study: Study) -> Results:
     examples = load(study.data.name)
     depths = depths_of(study, examples.input)
     with (
@@ -73,13 +73,13 @@ def _swept(study: Study) -> Results:
         return sweep(study, executor, path, examples=examples, depths=depths, progress=progress)
 
 
-def _tell(results: Results, seeds: int) -> None:
+def _print_results(results: Results, seeds: int) -> None:
     """The tuned rates, what the rules make of the shallowest one, the fit, and the rules' errors over all pairs."""
     model, depths = results.study.model, results.depths or {}
     tuned = results.tuned_rates
     if len(tuned) < 2:
         print(f"{model.spec}: fewer than two sizes have an optimum inside the range of rates, so there is no line")
-        _tell_notes(results)
+        _print_notes(results)
         return
     measured = {size: _measure(str(model.at(size))) for size in tuned}
     first = next(iter(tuned))
@@ -107,10 +107,10 @@ def _tell(results: Results, seeds: int) -> None:
         print_note(
             f"note: rates are measured to {unsure:.2f} decades only, so narrow: what is carried leans on the law too"
         )
-    _tell_notes(results)
+    _print_notes(results)
 
 
-def _tell_notes(results: Results) -> None:
+def _print_notes(results: Results) -> None:
     for note in results.notes:
         print_note(f"note: {note}")
     print()

@@ -21,11 +21,11 @@ from depthlr.models.build import build
 from depthlr.optimizers import make_optimizers
 from depthlr.study.description import Search, Study
 from depthlr.study.results import Results
-from depthlr.study.task import budget, task_at
+from depthlr.study.task import task_at, training_in_steps
 from depthlr.trace.depth import effective_depth
 from depthlr.transfer.rules import Recipe, transfer_rate
 
-SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
+STEP_SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
 FACTOR = 2.0  # a check also trains at the carried rate divided and multiplied by this
 BATCHES = 17 * SEEDS  # what the rule `measured` takes
 # On RealBench's design recipes: python -m experiments.realbench checks
@@ -55,7 +55,7 @@ class Tuning:
     source: Results | None
     carried: CarriedRate
     checked: Results | None = None
-    share: float = SHARE
+    share: float = STEP_SHARE
 
     @property
     def best_checked(self) -> float | None:
@@ -107,14 +107,14 @@ def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | N
         examples: What is trained on, for rules that measure.
         rule: The name of a rule. None takes the one that the evidence recommends for this recipe.
     """
-    training = budget(study, examples)
+    training = training_in_steps(study, examples)
     name = rule or recommended_rule(schedule=training.schedule, steps=training.run_steps, measurable=True)
     make = _recipe_by_depth if name in RULES else _recipe_to_measure
     source, target = (make(study, size, examples) for size in study.model.sizes)
     return transfer_rate(rate, source, target, rule=name)
 
 
-def check_study(study: Study, rate: float, examples: Examples, share: float = SHARE) -> Study:
+def check_study(study: Study, rate: float, examples: Examples, share: float = STEP_SHARE) -> Study:
     """The check: the target at the carried rate, at half and at twice of it, through the whole schedule.
 
     Args:
@@ -124,7 +124,7 @@ def check_study(study: Study, rate: float, examples: Examples, share: float = SH
         share: Of the steps; 1 trains the target in full.
     """
     share = 1.0 if share == 1 else check.share("--share", share)
-    training = budget(study, examples)
+    training = training_in_steps(study, examples)
     steps = max(1, round(share * training.run_steps))
     warmup = training.warmup
     if warmup is not None and warmup >= 1:  # a number of steps, which shrinks with the schedule; a share does by itself

@@ -72,9 +72,9 @@ def param_groups(
     weights = [p for p in trainable if id(p) not in exempt]
     rest = [p for p in trainable if id(p) in exempt]
     if not muon:
-        return _filled(_group(weights, main, decay), _group(rest, main, 0.0))
+        return _without_empty(_group(weights, main, decay), _group(rest, main, 0.0))
     matrices, others = [p for p in weights if p.dim() == 2], [p for p in weights if p.dim() != 2]
-    return _filled(
+    return _without_empty(
         {**_group(matrices, main, decay), "use_muon": True},
         {**_group(others, other, decay), "use_muon": False},
         {**_group(rest, other, 0.0), "use_muon": False},
@@ -85,7 +85,7 @@ def _group(parameters: list[nn.Parameter], rate: float, decay: float) -> dict[st
     return {"params": parameters, "lr": rate, "weight_decay": decay}
 
 
-def _filled(*groups: dict[str, Any]) -> list[dict[str, Any]]:
+def _without_empty(*groups: dict[str, Any]) -> list[dict[str, Any]]:
     return [group for group in groups if group["params"]]
 
 
@@ -121,7 +121,7 @@ def group_multipliers(model: nn.Module, groups: Any = None) -> list[GroupRow]:
         groups: What `param_groups` returns, an optimizer, or several. If None: `param_groups`, where weights decay and
             the rest does not.
     """
-    held = list(_held(param_groups(model, 1.0, weight_decay=1.0) if groups is None else groups))
+    held = list(_all_groups(param_groups(model, 1.0, weight_decay=1.0) if groups is None else groups))
     top_rate = max(float(group["lr"]) for group in held)
     top_decay = max(float(group.get("weight_decay", 0.0)) for group in held)
     rows: dict[int, tuple[float, float, str]] = {}
@@ -140,7 +140,7 @@ def group_multipliers(model: nn.Module, groups: Any = None) -> list[GroupRow]:
     return _table(named)
 
 
-def _held(groups: Any) -> Iterable[Mapping[str, Any]]:
+def _all_groups(groups: Any) -> Iterable[Mapping[str, Any]]:
     for one in [groups] if isinstance(groups, Optimizer | Mapping) else groups:
         yield from one.param_groups if isinstance(one, Optimizer) else [one]
 
