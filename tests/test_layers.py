@@ -33,6 +33,7 @@ LAYERS = {
     "training": 2,
     "transfer": 3,
     "study": 4,
+    "cluster": 4,
     "integrations": 5,
     "present": 5,
     "cli": 6,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 NAMES = (
     "bitflips",
+    "bookkeeping",
     "depth",
     "energy",
     "exhaustive",
@@ -26,7 +27,7 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m experiments.speed NAME [OPTIONS]\n")
         for name in NAMES:
-            print(f"{name:<12}{summary(name)}")
+            print(f"{name:<13}{summary(name)}")
         return
     name, *options = arguments
     if name not in NAMES:

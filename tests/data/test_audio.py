@@ -44,6 +44,13 @@ def test_folders_label_clips_too(folder, tmp_path):
     assert load_wav(tmp_path / "classes", mels=8, frames=16).targets.tolist() == [0, 0, 1, 1]
 
 
+def test_a_split_of_clips_that_are_labelled_by_their_names(tmp_path):
+    for name, hertz in {"train/0_a.wav": 300, "train/7_a.wav": 2000, "test/7_b.wav": 2001}.items():
+        write(tmp_path / name, sine(hertz))
+    test = load_wav(tmp_path, split="test")
+    assert (test.targets.tolist(), test.classes) == ([1], 2)
+
+
 @pytest.mark.parametrize("hertz", [100, 500, 1000, 3000])
 def test_the_loudest_band_is_the_one_that_holds_the_sine(hertz):
     filters = mel_filters(32, SAMPLE_RATE)

@@ -162,6 +162,18 @@ def test_the_callback_logs_and_warns_once(tmp_path) -> None:
     assert large.state.global_step == 2
 
 
+def test_the_callback_does_not_change_the_run(tmp_path) -> None:
+    losses = []
+    for watched in (False, True):
+        trainer = make_trainer(tmp_path, 2, logging_steps=1, max_steps=3)
+        if watched:
+            trainer.add_callback(rate_callback(trainer, 3e-3, make_trainer(tmp_path, 1), seeds=2))
+        trainer.train()
+        losses.append([row["loss"] for row in trainer.state.log_history if "loss" in row])
+    assert len(losses[0]) == 3
+    assert losses[0] == losses[1]
+
+
 def test_all_ranks_agree_under_accelerate_launch(tmp_path) -> None:
     """Rank 1 is given another tuned rate: both report what rank 0 measured, on batches of both ranks."""
     program = Path(__file__).parent / "launched_trainer.py"

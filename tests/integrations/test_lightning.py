@@ -134,6 +134,19 @@ def test_the_callback_only_warns_if_asked_to() -> None:
     assert module.lr == 0.5
 
 
+def test_the_callback_changes_nothing_but_the_rate() -> None:
+    ends = []
+    for watched in (False, True):
+        lightning.seed_everything(0, verbose=False)
+        module = LitMLP(3)
+        callbacks = [rate_callback(1e-2, small=LitMLP, rule=ByLaw(), set_rate=False)] if watched else []
+        lightning.Trainer(accelerator="cpu", max_steps=3, logger=False, callbacks=callbacks, **QUIET).fit(
+            module, Data()
+        )
+        ends.append(module.head.weight.detach())
+    assert torch.equal(*ends)
+
+
 def test_all_ranks_agree_under_ddp(tmp_path) -> None:
     """Rank 1 is given another tuned rate: both train at the rate that rank 0 measured, on batches of both ranks."""
     program = Path(__file__).parent / "launched_lightning.py"

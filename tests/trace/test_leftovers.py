@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, effective_depth
-from depthlr.trace import record
+from depthlr.trace import record, run
 
 WIDTH = 8
 held: dict[int, Tensor] = {}
@@ -90,3 +90,23 @@ def test_after_a_failed_run_the_reason_is_told_and_caches_are_clean() -> None:
     with pytest.raises(DepthlrError, match="recurrent"):
         effective_depth(Recurrent(), torch.randn(2, 7, WIDTH))
     assert type(cached(7)) is Tensor
+
+
+def test_a_failed_run_does_not_search_the_heap_for_every_weight(monkeypatch) -> None:
+    """A refused model of a thousand weights took minutes: each search takes a tenth of a second."""
+
+    class Refused(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(50)))
+            self.cells = nn.LSTM(WIDTH, WIDTH)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.cells(self.layers(x))[0]
+
+    searched = []
+    monkeypatch.setattr(run, "_drop", searched.append)
+    model = Refused()
+    with pytest.raises(DepthlrError, match="recurrent"):
+        effective_depth(model, torch.randn(2, 5, WIDTH))
+    assert len(searched) < 50

@@ -11,6 +11,7 @@ from tests.training.pretend_gpu import pretend_gpu  # noqa: F401 (a fixture)
 from tests.training.tiny import tiny_task
 
 from depthlr.data import DataSet, load_digits
+from depthlr.data.batches import batch_order
 from depthlr.data.examples import split
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, SerialRunner, Task, Workers, try_step
@@ -120,6 +121,15 @@ def test_loaders_read_the_batches_of_the_order(loaders: int) -> None:
             for read, expected in zip(feed.batch(feed.indices), examples.batch(indices), strict=True):
                 assert torch.equal(read, expected)
     assert torch.equal(torch.get_rng_state(), state)  # a loader's own seed is not drawn from it
+
+
+def test_the_order_of_a_seed_is_drawn_once(monkeypatch) -> None:
+    drawn = []
+    monkeypatch.setattr(
+        "depthlr.training.task.batch_order", lambda *sizes: drawn.append(sizes[-1]) or batch_order(*sizes)
+    )
+    list(SerialRunner(tiny_task(2)).train([*CELLS, *CELLS]))
+    assert drawn == [0, 1]
 
 
 def test_buffers_stay_where_they_are() -> None:

@@ -48,13 +48,17 @@ def fit(
         typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
     ] = None,
     over: Annotated[
-        OverOption, typer.Option(help="of a sweep: over effective depth, or over what it varies")
-    ] = OverOption.depth,
+        OverOption | None,
+        typer.Option(
+            help="of a sweep: over effective depth, or over what it varies",
+            show_default="depth, if it has models",
+        ),
+    ] = None,
     metric: Metric = None,
     json: Json = False,
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
-    found, study = _fit(file, spacing, over, metric)
+    found, study, over = _fit(file, spacing, over, metric)
     for note in study.notes if study else ():
         print_note(f"note: {note}")
     rates = {depth: found.predict(depth) for depth in at or []}
@@ -76,25 +80,28 @@ def fit(
         print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
 
 
-def _fit(file: str, spacing: float | None, over: OverOption, metric: str | None) -> tuple[Fit, Results | None]:
-    """The line through the optima of a table or a study, and the results of a study."""
+def _fit(
+    file: str, spacing: float | None, over: OverOption | None, metric: str | None
+) -> tuple[Fit, Results | None, OverOption]:
+    """The line through the optima of a table or a study, the results of a study, and what the line is over."""
     if is_study_file(file):
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
         from depthlr.study.results import read_results  # here, because it imports torch
 
         results = read_results(file, metric)
+        over = over or (OverOption.size if results.study.model.spec is None else OverOption.depth)
         if over is OverOption.depth and results.depths is None:
             raise DepthlrError(
                 f"{file} does not know its models' effective depths: fit over what it varies, --over size."
             )
-        return results.fit("depth" if over is OverOption.depth else "size"), results
-    if over is not OverOption.depth:
+        return results.fit("depth" if over is OverOption.depth else "size"), results, over
+    if over is OverOption.size:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
     if metric is not None:
         raise DepthlrError("--metric is for studies: the rows of a table are optima already; leave it out.")
     depths, rates = read_optima(file)
-    return fit_power_law(depths, rates, spacing=spacing), None
+    return fit_power_law(depths, rates, spacing=spacing), None, OverOption.depth
 
 
 def _interval_text(found: Fit, depth: float) -> str:

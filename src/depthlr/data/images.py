@@ -102,7 +102,7 @@ def _open_files(files: LabelledFiles, size: int) -> ImageFiles:
 
 
 def _decode(files: LabelledFiles, size: int, indices: Sequence[int], threads: int | None = None) -> NDArray[np.uint8]:
-    """Decode the files of these indices, uint8 (N, 3, size, size). Python chooses the number of threads."""
+    """Decode the files of these indices, uint8 (N, 3, size, size). Python chooses how many threads, unless told."""
     inputs = np.empty((len(indices), 3, size, size), np.uint8)
     paths = (files.root / files.paths[index] for index in indices)
     with ThreadPoolExecutor(threads) as pool:  # Pillow releases the interpreter's lock while it decodes

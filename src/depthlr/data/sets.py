@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset, default_collate
+from torch.utils.data import Dataset, default_collate
 
 from depthlr.data.examples import Examples
 from depthlr.data.files import spread
@@ -289,7 +289,7 @@ def _call_and_gather(name: str, options: Mapping[str, Any]) -> Examples:
     if hasattr(made, "batch") and hasattr(made, "digest"):
         examples: Examples = made
         return examples
-    if isinstance(made, Dataset) and not isinstance(made, IterableDataset):
+    if isinstance(made, Dataset) and not isinstance(made, Iterable):  # a map-style one
         found = TorchDataset(name, dict(options))
         vars(found)["dataset"] = made  # it need not be made again here
         if not len(found):

@@ -14,6 +14,7 @@ from torch import Tensor, distributed
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map
 
+from depthlr.energy.batches import build_model
 from depthlr.energy.energy import Energy, update_energy
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
@@ -174,11 +175,11 @@ def report_on(
 
     def measure() -> RunReport:
         carried = transfer_rate(tuned_rate, source, target, rule=rule, **options)
-        place = target.build
         energy = None
         if energies:
-            model = place() if callable(place) and not isinstance(place, torch.nn.Module) else place
-            energy = update_energy(model, target.batches, target.loss_fn, target.optimizer)  # type: ignore[arg-type]
+            build: Any = target.build
+            model = build if isinstance(build, torch.nn.Module) else build_model(build, 0)
+            energy = update_energy(model, target.batches, target.loss_fn, target.optimizer)
         return RunReport(carried, energy, carried.rate if rate is None else rate)
 
     report = on_all_ranks(measure)

@@ -91,7 +91,7 @@ class SearchState:
 
     def estimate(self) -> Estimate:
         """What is still to come; a cell is taken to cost in proportion to its size."""
-        return self._count.estimate(next(iter(self._missing)).size if self._missing else None)
+        return self._count.estimate()
 
     def _keep(self, cell: Cell, loss: float, seconds: float | None) -> None:
         if cell not in self._losses:
@@ -144,7 +144,7 @@ def estimate(
     for cell in known:
         count.known(cell, seconds.get(cell), was_missing=False)
     count.ask(missing)
-    return count.estimate(missing[0].size if missing else None)
+    return count.estimate()
 
 
 class _Count:
@@ -180,8 +180,9 @@ class _Count:
             self._asked[cell.size] += 1
             self._seeds.setdefault(cell.size, set()).add(cell.seed)
 
-    def estimate(self, now: int | None) -> Estimate:
-        """What is still to come while cells of the size `now` are missing; None if no cell is."""
+    def estimate(self) -> Estimate:
+        """What is still to come; a cell is taken to cost in proportion to its size."""
+        now = next((size for size in self._sizes if self.missing[size]), None)
         if now is None:
             return Estimate(0, 0, 0, 0.0 if self._layers else None)
         search, each = self._search, len(self._search.seeds)

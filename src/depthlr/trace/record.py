@@ -8,6 +8,7 @@ taken for a residual branch. Small models run with real tensors, large models wi
 from __future__ import annotations
 
 import contextlib
+import traceback
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
@@ -352,7 +353,9 @@ def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Grap
         try:
             with mode, silence_fake_tensor_log():
                 graph = _run_shadows(model, arguments, options)
-        except BaseException:
+        except BaseException as error:
+            # The frames of a failed run hold all its tensors, and to find who holds a tensor is a search of the heap.
+            traceback.clear_frames(error.__traceback__)
             empty_caches(mode)
             raise
     release_fake_tensors(mode)  # after the attributes of the model are restored

@@ -103,8 +103,9 @@ class Executor(ABC):
         handles = dict.fromkeys(map(self.submit, cells))
         try:
             while handles:
-                for handle in self.wait():
-                    if handle in handles:  # else of a caller before this one
+                # Another caller of `wait` may have been handed ours, and we may be handed another's.
+                for handle in self.wait() or [handle for handle in handles if not handle.open]:
+                    if handle in handles:
                         del handles[handle]
                         yield handle.cell, handle.result()
         finally:

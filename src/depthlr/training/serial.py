@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
 from depthlr.training.task import Task
 
+SEEDS_KEPT = 8  # whose order of examples is kept
+
 
 class SerialRunner(InProcess):
     """Trains cells of one task on one device, one after the other."""
@@ -36,6 +39,7 @@ class SerialRunner(InProcess):
         self._task, self._training = task, task.training
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
+        self._order = lru_cache(maxsize=SEEDS_KEPT)(task.order)  # a shuffle of many millions takes seconds
         self._feed = open_feed(self._examples, task.training.batch, self._device, task.loaders)
         self._model = task.build().to(self._device).train()
         training = task.training
@@ -62,7 +66,7 @@ class SerialRunner(InProcess):
         optimizers = make_optimizers(training, self._model, cell.rate)
         take_step = Step(task, self._model, self._feed or self._examples, optimizers, self._device)
         average = None if training.ema is None else WeightAverage(self._model, training.ema)
-        order = task.order(cell.seed)
+        order = self._order(cell.seed)
         if self._feed is not None:
             self._feed.restart(order)
         order = order.to(self._device)

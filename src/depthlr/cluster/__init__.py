@@ -1,0 +1,7 @@
+"""Layer 3: executors on many machines, Ray and SLURM."""
+
+from depthlr.cluster.ray import RayExecutor
+from depthlr.cluster.remote import Remote
+from depthlr.cluster.slurm import SlurmExecutor
+
+__all__ = ["RayExecutor", "Remote", "SlurmExecutor"]
