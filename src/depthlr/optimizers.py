@@ -91,33 +91,26 @@ def make_optimizers(
         rate: The rate of every group: a number, or a tensor that a captured step reads anew at every replay.
         captured: Use implementations whose step can be captured in a CUDA graph.
     """
-    everything = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
-    decayed = decayed_parameters(model) if training.decay == "weights" else {id(p) for p in everything}
+    parameters = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
+    decayed = decayed_parameters(model) if training.decay == "weights" else {id(p) for p in parameters}
 
-    def groups(parameters: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
-        made = []
-        for decays in (True, False):
-            members = [p for p in parameters if (id(p) in decayed) == decays]
-            if members:
-                made.append({"params": members, "weight_decay": training.weight_decay if decays else 0.0})
-        return made
+    def groups(members: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
+        shrinking = [p for p in members if id(p) in decayed]
+        others = [p for p in members if id(p) not in decayed]
+        found = ((shrinking, training.weight_decay), (others, 0.0))
+        return [{"params": some, "weight_decay": decay} for some, decay in found if some]
 
-    def adam(kind: type[Adam], parameters: Sequence[nn.Parameter]) -> Optimizer:
-        options: dict[str, Any] = {"fused": True} if captured else {}
-        options |= {"capturable": True} if isinstance(rate, Tensor) and rate.is_cuda else {}  # counts on the device
-        options |= {} if training.betas is None else {"betas": training.betas}
-        options |= {} if training.eps is None else {"eps": training.eps}
-        return kind(groups(parameters), lr=rate, **options)
-
+    options: dict[str, Any] = {"lr": rate, **({"fused": True} if captured else {})}
     if training.optimizer in {"sgd", "momentum"}:
-        options: dict[str, Any] = {"fused": True} if captured else {}
-        return [SGD(groups(everything), lr=rate, momentum=training.momentum or 0.0, **options)]
-    if training.optimizer in {"adam", "adamw"}:
-        return [adam(Adam if training.optimizer == "adam" else AdamW, everything)]
-    others = outer_parameters(model) if training.muon == "hidden" else set()
-    matrices = [p for p in everything if p.dim() == 2 and id(p) not in others]
-    taken = {id(p) for p in matrices}
-    rest = [p for p in everything if id(p) not in taken]
+        return [SGD(groups(parameters), momentum=training.momentum or 0.0, **options)]
+    given = {"betas": training.betas, "eps": training.eps, "capturable": isinstance(rate, Tensor) and rate.is_cuda}
+    options |= {name: value for name, value in given.items() if value}  # capturable: steps are counted on the device
+    if training.optimizer != "muon":
+        kind = Adam if training.optimizer == "adam" else AdamW
+        return [kind(groups(parameters), **options)]
+    outer = outer_parameters(model) if training.muon == "hidden" else set()
+    matrices = [p for p in parameters if p.dim() == 2 and id(p) not in outer]
+    rest = [p for p in parameters if p.dim() != 2 or id(p) in outer]
     scale = LIKE_ADAMW if training.muon == "hidden" else "original"
     made: list[Optimizer] = []
     if matrices and captured:
@@ -125,7 +118,7 @@ def make_optimizers(
     elif matrices:
         made.append(torch.optim.Muon(groups(matrices), lr=rate, adjust_lr_fn=scale))  # type: ignore[arg-type]
     if rest:
-        made.append(adam(AdamW, rest))
+        made.append(AdamW(groups(rest), **options))
     return made
 
 

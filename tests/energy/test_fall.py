@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from depthlr.energy.persistent import promised_fall
+from depthlr.energy.persistent import predicted_fall
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 
@@ -32,20 +32,20 @@ def test_it_is_the_slope_of_the_loss_along_the_step(optimizer: str) -> None:
     gradients = {name: p.grad for name, p in model.named_parameters()}
     direction = step_direction(optimizer, model, gradients)
     ahead, behind = (loss_after(model, direction, rate) for rate in (1e-6, -1e-6))
-    assert promised_fall(model, BATCH, F.cross_entropy, optimizer) == pytest.approx((behind - ahead) / 2e-6, rel=1e-6)
+    assert predicted_fall(model, BATCH, F.cross_entropy, optimizer) == pytest.approx((behind - ahead) / 2e-6, rel=1e-6)
 
 
 def test_of_plain_sgd_it_is_the_gradients_square() -> None:
     model = network()
     F.cross_entropy(model(BATCH[0]), BATCH[1]).backward()
     square = sum(float((p.grad**2).sum()) for p in model.parameters())
-    assert promised_fall(model, BATCH, F.cross_entropy) == pytest.approx(square)
+    assert predicted_fall(model, BATCH, F.cross_entropy) == pytest.approx(square)
 
 
 def test_the_seed_draws_dropout_and_nothing_is_touched() -> None:
     model = network(dropout=0.5)
     state, random_state = {n: t.clone() for n, t in model.state_dict().items()}, torch.get_rng_state()
-    first, again, other = (promised_fall(model, BATCH, F.cross_entropy, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (predicted_fall(model, BATCH, F.cross_entropy, seed=seed) for seed in (0, 0, 1))
     assert first == again != other
     assert all(torch.equal(t, state[n]) for n, t in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random_state)
@@ -58,7 +58,7 @@ def test_sparse_gradients_count() -> None:
     tokens = (torch.tensor([[0, 1], [2, 2], [5, 6]]), torch.tensor([0, 1, 2]))
     dense = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(8, 3))
     dense.load_state_dict(model.state_dict())
-    found, expected = (promised_fall(one, tokens, F.cross_entropy) for one in (model, dense))
+    found, expected = (predicted_fall(one, tokens, F.cross_entropy) for one in (model, dense))
     assert found == pytest.approx(expected)
 
 
@@ -76,11 +76,11 @@ def test_a_factory_sees_the_model_itself() -> None:
     head = list(model.parameters())[-2:]
     F.cross_entropy(model(BATCH[0]), BATCH[1]).backward()
     square = sum(float((p.grad**2).sum()) for p in head)
-    assert promised_fall(model, BATCH, F.cross_entropy, factory) == pytest.approx(square)
+    assert predicted_fall(model, BATCH, F.cross_entropy, factory) == pytest.approx(square)
     assert all(given is model for given in seen)
     assert first.grad is None
 
 
 def test_inference_mode_is_named() -> None:
     with torch.inference_mode(), pytest.raises(DepthlrError, match="inference_mode"):
-        promised_fall(network(), BATCH, F.cross_entropy)
+        predicted_fall(network(), BATCH, F.cross_entropy)

@@ -13,7 +13,7 @@ from depthlr import DepthlrError
 from depthlr.cli.app import app
 from depthlr.integrations.timm import train_command
 from depthlr.models.build import build
-from depthlr.transfer.group_table import GroupRow, group_multipliers
+from depthlr.transfer.groups import GroupRow, group_multipliers
 
 
 def test_the_rate_is_absolute() -> None:

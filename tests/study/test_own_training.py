@@ -22,7 +22,7 @@ import depthlr
 from depthlr.cli.app import app
 from depthlr.data import load
 from depthlr.errors import DepthlrError
-from depthlr.present.report import report
+from depthlr.present.report import render_report
 from depthlr.study import (
     Models,
     Search,
@@ -43,7 +43,7 @@ from depthlr.study import (
     to_toml,
 )
 from depthlr.training import BySize, Cell, InProcess, Outcome, SerialRunner
-from depthlr.training.cell import failed
+from depthlr.training.cell import failed_outcome
 
 GRID = Search("grid", 0.02, 1.0, 4, seeds=(0,))
 SCRIPT = f"{sys.executable} {shlex.quote(own_script.__file__)} --lr {{rate}} --layers {{size}} --seed {{seed}}"
@@ -100,7 +100,7 @@ def test_a_command_is_swept_by_sizes_alone_and_resumes(run, tmp_path):
         store.put(*kept)
     run("sweep", "fewer.sqlite")
     assert to_csv(read_results("fewer.sqlite")) == to_csv(results)
-    assert "your own model" in report("fewer.sqlite")
+    assert "your own model" in render_report("fewer.sqlite")
 
 
 def test_a_study_says_how_it_is_trained_in_one_way():
@@ -188,7 +188,7 @@ class Bowl(InProcess):
 
     def run(self, cell: Cell) -> Outcome:
         if cell.rate > 5:
-            return failed("too fast", 0.0)
+            return failed_outcome("too fast", 0.0)
         loss = bowl(cell.rate, cell.size, cell.seed)
         return Outcome(np.zeros(0, np.float32), 0.0, math.isnan(loss), loss=loss)
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from depthlr import DepthlrError, param_groups
 from depthlr.models.build import build
-from depthlr.transfer.group_table import GroupRow, group_multipliers, table_text
+from depthlr.transfer.groups import GroupRow, group_multipliers, table_text
 
 MODELS = ["gpt?blocks=3&width=16", "vit?blocks=2&width=18&heads=3", "resnet?blocks=2&width=4", "cnn?layers=3&width=4"]
 

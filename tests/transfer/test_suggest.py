@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
 from depthlr.energy.batches import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
-from depthlr.energy.persistent import LARGE_ERROR, persistent_energy_over_seeds, promised_fall, readout_size_note
+from depthlr.energy.persistent import LARGE_ERROR, persistent_energy_over_seeds, predicted_fall, readout_size_note
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES
@@ -47,7 +47,7 @@ def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_l
 ) -> None:
     model = resnet()
     energy = persistent_energy(model, BATCHES, F.cross_entropy, optimizer)
-    fall = promised_fall(model, BATCHES[0], F.cross_entropy, optimizer)
+    fall = predicted_fall(model, BATCHES[0], F.cross_entropy, optimizer)
     found = suggest_rate(model, BATCHES, F.cross_entropy, optimizer, schedule=schedule)
     calibration = BALANCED.calibrations[schedule]
     one, whole = energy.energy**-0.5, energy.loss / fall
@@ -71,7 +71,7 @@ def test_of_a_function_it_is_the_geometric_mean_over_initialisations() -> None:
 
     found = suggest_rate(build, BATCHES, F.cross_entropy, seeds=4)
     energies = persistent_energy_over_seeds(build, range(4), BATCHES, F.cross_entropy)
-    falls = [promised_fall(model, BATCHES[0], F.cross_entropy) for model in draw_models(build, range(4))]
+    falls = [predicted_fall(model, BATCHES[0], F.cross_entropy) for model in draw_models(build, range(4))]
     own = [math.sqrt(energy.rate * energy.loss / fall) for energy, fall in zip(energies, falls, strict=True)]
     calibration = BALANCED.calibrations["constant"]
     assert found.rate == pytest.approx(10**calibration.decades * geometric_mean(own))

@@ -17,7 +17,7 @@ from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.batches import EVAL_MODE_NOTE
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.step import LARGEST_GROUP
-from depthlr.law import OPTIMIZER_FAMILIES, RULES, carried_over_depth
+from depthlr.law import OPTIMIZER_FAMILIES, RULES, carry_over_depth
 from depthlr.law.carried_rate import (
     ADAPTIVE,
     AS_INIT,
@@ -76,7 +76,7 @@ def test_rules_invert_and_compose(rule: str) -> None:
 def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
     if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:
         rule = "law"
-    alone = carried_over_depth(0.1, 6, 24, rule, OPTIMIZER_FAMILIES[optimizer])
+    alone = carry_over_depth(0.1, 6, 24, rule, OPTIMIZER_FAMILIES[optimizer])
     assert transfer_rate(0.1, 6, 24, rule=rule, optimizer=optimizer) == alone
 
 

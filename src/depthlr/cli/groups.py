@@ -9,8 +9,7 @@ import typer
 from depthlr.cli.options import Input, Model
 from depthlr.cli.output import print_note
 from depthlr.models.build import build
-from depthlr.transfer.group_table import TABLE_FORMATS, group_multipliers, table_text
-from depthlr.transfer.groups import param_groups
+from depthlr.transfer.groups import TABLE_FORMATS, group_multipliers, param_groups, table_text
 
 
 def groups(

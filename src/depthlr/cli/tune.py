@@ -22,7 +22,7 @@ from depthlr.study.results import Results
 from depthlr.study.task import load_data
 from depthlr.study.tune import (
     CHECK_RECORD,
-    SHARE,
+    STEP_SHARE,
     Tuning,
     carry_to_target,
     check_recipe,
@@ -44,7 +44,7 @@ def tune(
     ] = False,
     share: Annotated[
         float, typer.Option(help="of the steps, in which --verify runs through the schedule; 1 trains in full")
-    ] = SHARE,
+    ] = STEP_SHARE,
     workers: Annotated[
         int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
     ] = None,

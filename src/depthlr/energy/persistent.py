@@ -275,7 +275,7 @@ def readout_size_note(found: Sequence[PersistentEnergy]) -> str | None:
     )
 
 
-def promised_fall(
+def predicted_fall(
     model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
 ) -> float:
     """The predicted fall of the loss on a batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.

@@ -50,7 +50,7 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
         n: nn.Parameter((before[n] if n in before else p.detach()).clone(), requires_grad=p.requires_grad)
         for n, p in parameters.items()
     }
-    optimizers = _on_copies(optimizers_of(optimizer, model), parameters, copies)
+    optimizers = _copy_optimizers(optimizers_of(optimizer, model), parameters, copies)
     needs_sparse = {
         id(p) for one in optimizers if isinstance(one, SparseAdam) for g in one.param_groups for p in g["params"]
     }
@@ -90,7 +90,7 @@ def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
     """
     if isinstance(optimizer, str):
         optimizer = named_optimizers(optimizer, model)
-    made = _made_by(optimizer, model) if is_factory(optimizer) else optimizer
+    made = _call_factory(optimizer, model) if is_factory(optimizer) else optimizer
     if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
         made = made[0]  # Lightning: optimizers and schedulers
     optimizers = [
@@ -106,7 +106,7 @@ def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
     return optimizers
 
 
-def _made_by(factory: Callable[[Any], Any], model: nn.Module) -> Any:
+def _call_factory(factory: Callable[[Any], Any], model: nn.Module) -> Any:
     """A class takes parameters, and any other factory takes the model, so that it can group parameters by name."""
     made_by = factory.func if isinstance(factory, partial) else factory
     of_class = isinstance(made_by, type) and issubclass(made_by, Optimizer)
@@ -130,7 +130,7 @@ def _takes_parameters(factory: Callable[[Any], Any], model: nn.Module) -> bool:
     return True
 
 
-def _on_copies(
+def _copy_optimizers(
     optimizers: Sequence[Optimizer], parameters: Mapping[str, nn.Parameter], copies: Mapping[str, nn.Parameter]
 ) -> list[Optimizer]:
     """Copies of the optimizers, holding the copied parameters."""
@@ -139,7 +139,7 @@ def _on_copies(
         raise DepthlrError("the optimizer holds none of the model's parameters: build it from model.parameters().")
     _warn_of_hooks(optimizers, parameters.values())
     memo: dict[int, Any] = {id(parameters[n]): c for n, c in copies.items()}
-    return [_copied(one, memo) for one in optimizers]
+    return [_copy_optimizer(one, memo) for one in optimizers]
 
 
 def _warn_of_hooks(optimizers: Sequence[Optimizer], parameters: Iterable[nn.Parameter]) -> None:
@@ -156,7 +156,7 @@ def _warn_of_hooks(optimizers: Sequence[Optimizer], parameters: Iterable[nn.Para
         )
 
 
-def _copied(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
+def _copy_optimizer(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
     try:
         clone = copy.deepcopy(optimizer, memo)
         # Optimizer pickles its state and groups alone; what a subclass keeps beside them comes along here. A

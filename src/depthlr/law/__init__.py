@@ -1,6 +1,6 @@
 """Arithmetic only, without torch: the rules of depth, loss curves, the weighted fit, and carried rates."""
 
-from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD, CarriedRate, carried_over_depth, law_share
+from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD, CarriedRate, carry_over_depth, law_share
 from depthlr.law.curve import (
     AGGREGATORS,
     Aggregator,
@@ -45,8 +45,8 @@ __all__ = [
     "Rule",
     "UnitCounts",
     "arithmetic",
-    "carried_over_depth",
     "carry",
+    "carry_over_depth",
     "fit_power_law",
     "geometric",
     "grid_spacing",

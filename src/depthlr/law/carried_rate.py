@@ -161,7 +161,7 @@ class CarriedRate:
         return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
 
 
-def carried_over_depth(
+def carry_over_depth(
     rate: float, source_depth: float, target_depth: float, rule: str = "law", family: Family = "sgd"
 ) -> CarriedRate:
     """Carry a rate between two depths by a named rule: arithmetic, without a model.
@@ -176,10 +176,10 @@ def carried_over_depth(
     chosen = rule_named(rule)
     moved = carry(chosen, rate, source_depth, target_depth, family)
     facts = {ADAPTIVE} if family == "adam" else set()
-    return carried_by(chosen, rate, moved, source_depth, target_depth, facts=facts)
+    return make_carried_rate(chosen, rate, moved, source_depth, target_depth, facts=facts)
 
 
-def carried_by(
+def make_carried_rate(
     rule: Rule,
     rate: float,
     moved: float,

@@ -63,7 +63,7 @@ def scaling(
     axes = axes_or_new(axes)
     if isinstance(results, Fit) and (rules or energies):
         raise DepthlrError("Other rules start from a study's tuned rates: pass its Results, not a Fit.")
-    fit, points, edges = (results, results.points, {}) if isinstance(results, Fit) else _tuned(results, over)
+    fit, points, edges = (results, results.points, {}) if isinstance(results, Fit) else _fit_points(results, over)
     spacing = None if isinstance(results, Fit) else results.study.search.spacing
     drawn = [*(10**p.log10_rate for p in points), *(rate for rates in edges.values() for rate in rates)]
     depths = [*(p.depth for p in points), *edges]
@@ -102,7 +102,7 @@ def scaling(
     return axes
 
 
-def _tuned(results: Results, over: Over) -> tuple[Fit | None, tuple[Point, ...], dict[float, tuple[float, ...]]]:
+def _fit_points(results: Results, over: Over) -> tuple[Fit | None, tuple[Point, ...], dict[float, tuple[float, ...]]]:
     """The fit, its points, and by depth the optima at an edge of the range of rates."""
     found = optima_by_depth(results, over)
     edges = {depth: optima.at_edge for depth, optima in found.items() if optima.at_edge}

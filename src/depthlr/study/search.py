@@ -193,7 +193,7 @@ class _Count:
             before = [size for size in self._seeds if size < now]
             finished = sum(self._asked[size] for size in before), sum(len(self._seeds[size]) for size in before)
             at_work = finished[0] + self._asked[now], finished[1] + len(self._seeds.get(now, ()))
-            a_size = round(each * max(_blended(*finished), _blended(*at_work)))
+            a_size = round(each * max(_mean_cells(*finished), _mean_cells(*at_work)))
             likely = {size: min(most, a_size) for size, most in left.items()}
             likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
             least = self.missing[now] + LEAST * each * (len(left) - 1)
@@ -214,8 +214,8 @@ def cells_per_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> floa
         at_work: The numbers of cells of unfinished pairs so far.
     """
     every = [*finished, *at_work]
-    return max(_blended(sum(finished), len(finished)), _blended(sum(every), len(every)))
+    return max(_mean_cells(sum(finished), len(finished)), _mean_cells(sum(every), len(every)))
 
 
-def _blended(cells: int, pairs: int) -> float:
+def _mean_cells(cells: int, pairs: int) -> float:
     return (TRUST * LIKELY + cells) / (TRUST + pairs)

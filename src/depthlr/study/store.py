@@ -195,7 +195,7 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
     for line in found:
         if line != "ok" and not ROW_COMPLAINT.match(line):
             says = " ".join(line.replace("*** in database main ***", "").split())
-            raise DepthlrError(_damaged(path, says))
+            raise DepthlrError(_damaged_error(path, says))
     return found == ["ok"]
 
 
@@ -261,7 +261,7 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
     # Nothing of a stranger's file is run: no view, no trigger, no table with expressions of its own.
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")} - {None}
     if found not in (set(SQL_TABLES), {SQL_TABLES[0], WITHOUT_EVALUATIONS}):
-        raise DepthlrError(_damaged(path, "its tables are not those that depthlr makes"))
+        raise DepthlrError(_damaged_error(path, "its tables are not those that depthlr makes"))
 
 
 def _check_same(
@@ -353,7 +353,7 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
     return Content(**vars(facts), records=records, damaged=tuple(damaged))
 
 
-def _damaged(path: Path, how: str) -> str:
+def _damaged_error(path: Path, how: str) -> str:
     return f"{path} is damaged ({_printable(how)}): restore a copy of it, or move it away and run the sweep anew."
 
 
@@ -372,14 +372,14 @@ def _sentences(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # Python fails on SQLite's own message, which quotes the damaged bytes
-        raise DepthlrError(_damaged(path, "its tables have names that are no text")) from error
+        raise DepthlrError(_damaged_error(path, "its tables have names that are no text")) from error
     except (sqlite3.Error, OSError) as error:
         text = str(error)
         sqlite = text if isinstance(error, sqlite3.Error) else ""  # an OSError's has the path in it, and so any word
         if "not a database" in sqlite:
             says = NOT_OURS
         elif "malformed" in sqlite:
-            raise DepthlrError(_damaged(path, text)) from error
+            raise DepthlrError(_damaged_error(path, text)) from error
         elif getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
             says = "was deleted or moved while a sweep wrote it: put it back, or run the same again to begin anew"
         elif "full" in sqlite or getattr(error, "errno", None) in NO_ROOM:

@@ -25,7 +25,7 @@ from depthlr.study.task import task_at, training_in_steps
 from depthlr.trace.depth import effective_depth
 from depthlr.transfer.rules import Recipe, transfer_rate
 
-SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
+STEP_SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
 FACTOR = 2.0  # a check also trains at the carried rate divided and multiplied by this
 BATCHES = 17 * SEEDS  # what the rule `measured` takes
 # On RealBench's design recipes: python -m experiments.realbench checks
@@ -55,7 +55,7 @@ class Tuning:
     source: Results | None
     carried: CarriedRate
     checked: Results | None = None
-    share: float = SHARE
+    share: float = STEP_SHARE
 
     @property
     def best_checked(self) -> float | None:
@@ -114,7 +114,7 @@ def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | N
     return transfer_rate(rate, source, target, rule=name)
 
 
-def check_study(study: Study, rate: float, examples: Examples, share: float = SHARE) -> Study:
+def check_study(study: Study, rate: float, examples: Examples, share: float = STEP_SHARE) -> Study:
     """The check: the target at the carried rate, at half and at twice of it, through the whole schedule.
 
     Args:

@@ -67,7 +67,7 @@ def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     return None
 
 
-def _whole(exponents: tuple[Any, ...]) -> bool:
+def _are_whole_powers(exponents: tuple[Any, ...]) -> bool:
     """Are these whole powers, such as squares and cubes? Then q exists for every base."""
     return all(isinstance(power, int | float) and power >= 1 and power % 1 == 0 for power in exponents)
 
@@ -269,7 +269,9 @@ class Recorder(TorchFunctionMode):
         if node.fan_in:
             node.weighted = True
             node.width = shape[1] if node.name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
-        if node.name in ops.ACTIVATION_NAMES and (node.name not in ops.POWERS or _whole((*args[1:], *kwargs.values()))):
+        if node.name in ops.ACTIVATION_NAMES and (
+            node.name not in ops.POWERS or _are_whole_powers((*args[1:], *kwargs.values()))
+        ):
             node.activation = _activation(func, args, kwargs)
         # A write into a view also writes into its base.
         in_place = node.name.endswith("_") or node.name.startswith("__i")

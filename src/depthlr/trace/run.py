@@ -207,7 +207,7 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
     groups = [*(own.values() for _, own in attributes), *(_values(copied) for _, copied in contents.values())]
     held = [value for group in groups for value in group]
     kinds = {type(value) for value in held}  # few types; isinstance on every value is slow
-    values = [(tensor, tensor.detach().clone()) for _, own in attributes for tensor in _written(own)]
+    values = [(tensor, tensor.detach().clone()) for _, own in attributes for tensor in _tensors_to_restore(own)]
     known = {id(tensor) for tensor, _ in values}
     tensors, generators = ({kind for kind in kinds if issubclass(kind, sought)} for sought in (Tensor, GENERATORS))
     others = [
@@ -225,7 +225,7 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
         for container, copied in contents.values():
             _refill(container, copied)
         with torch.no_grad():
-            for tensor, value in _changed(values):
+            for tensor, value in _changed_tensors(values):
                 tensor.copy_(value)
             for tensor, version, value in others:
                 if tensor._version != version:
@@ -234,7 +234,7 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
             put_back()
 
 
-def _changed(values: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+def _changed_tensors(values: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
     """The tensors whose values changed. Others are not written, since a backward pass may still need them.
 
     Values are compared because BatchNorm does not change `_version`. All flags are read from the device at once.
@@ -272,7 +272,7 @@ def _state(generator: Any) -> Callable[[], Any]:
     return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
 
 
-def _written(own: Mapping[str, Any]) -> Iterator[Tensor]:
+def _tensors_to_restore(own: Mapping[str, Any]) -> Iterator[Tensor]:
     """Tensors that a forward pass writes: buffers, and the weights of an embedding with `max_norm`."""
     shortened = own["_parameters"].values() if own.get("max_norm") is not None else ()
     for tensor in (*own["_buffers"].values(), *shortened):

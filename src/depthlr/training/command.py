@@ -136,11 +136,11 @@ class Commands(Executor):
             if slot in self._running or (handle := self._next()) is None:
                 continue
             try:
-                self._running[slot] = self._started(handle, slot)
+                self._running[slot] = self._start(handle, slot)
             except OSError as error:
                 self._finish(handle, failed_outcome(f"the command cannot be started ({error})", 0.0))
 
-    def _started(self, handle: Handle, slot: int) -> _Run:
+    def _start(self, handle: Handle, slot: int) -> _Run:
         cell = handle.cell
         words = [fill_template(word, cell) for word in shlex.split(self._command)]
         gpu = {"CUDA_VISIBLE_DEVICES": self._gpus[slot % len(self._gpus)]} if self._gpus else {}
@@ -154,7 +154,7 @@ class Commands(Executor):
             env={**os.environ, "PYTHONUNBUFFERED": "1", **gpu},  # so that losses arrive when they are printed
             start_new_session=True,  # one signal reaches all its processes, and Ctrl-C reaches none of them
         )
-        run = _Run(handle, process, errors, _written(self._result and fill_template(self._result, cell)))
+        run = _Run(handle, process, errors, _file_stamp(self._result and fill_template(self._result, cell)))
         threading.Thread(target=self._follow, args=(run,), daemon=True).start()
         return run
 
@@ -204,7 +204,7 @@ class Commands(Executor):
                 return failed_outcome(f"it printed no line of JSON with {self._key!r}", run.seconds)
             return run.outcome(run.last, self._key)
         path = Path(fill_template(self._result, run.handle.cell))
-        if _written(str(path)) in (None, run.written):
+        if _file_stamp(str(path)) in (None, run.written):
             return failed_outcome(f"it wrote no {path}", run.seconds)
         try:
             found = _read_result(path, self._key)
@@ -282,7 +282,7 @@ def visible_gpus() -> list[str]:
     return [name.strip() for name in named.split(",") if name.strip()]
 
 
-def _written(path: str | None) -> tuple[int, int, int] | None:
+def _file_stamp(path: str | None) -> tuple[int, int, int] | None:
     """What tells a file that was written since from the one that was there before."""
     try:
         found = None if path is None else os.stat(path)

@@ -125,7 +125,7 @@ class Executor(ABC):
         """Begin waiting cells, and collect outcomes.
 
         Args:
-            timeout: At most so many seconds are waited for another process; None waits until something happens. An
+            timeout: How many seconds to wait for another process at most; None waits until something happens. An
                 executor that trains in this process trains a part of its work instead.
         """
 

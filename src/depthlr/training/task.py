@@ -64,7 +64,7 @@ class Task:
     loaders: int = 0
 
     def order(self, seed: int) -> Tensor:
-        """The indices of the examples of each step, int64 (steps, batch). All rates of a seed have the same."""
+        """The indices of each step's examples, int64 (steps, batch). They are the same for every rate of a seed."""
         count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
         return batch_order(count, self.training.batch, self.training.run_steps, seed)
 

@@ -40,8 +40,8 @@ class Workers(Executor):
         self._limits = limits or Limits()
         self._context = get_context("spawn")
         self._ends, self._life = self._context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
-        self._file = _written(make_task)
-        self._workers = [self._started() for _ in range(workers)]
+        self._file = _write_task(make_task)
+        self._workers = [self._start() for _ in range(workers)]
 
     def work(self, timeout: float | None = None) -> None:
         self._give()
@@ -78,10 +78,10 @@ class Workers(Executor):
         for place, worker in enumerate(self._workers):
             if worker.at_work is None and (handle := self._next()) is not None:
                 if worker.lost:
-                    worker = self._workers[place] = self._started()
+                    worker = self._workers[place] = self._start()
                 worker.give(handle)
 
-    def _started(self) -> _Worker:
+    def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(self._file, self._ends, theirs), daemon=True)
         process.start()
@@ -168,7 +168,7 @@ def _exit_text(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def _written(make_task: MakeTask) -> Path:
+def _write_task(make_task: MakeTask) -> Path:
     """The task in a temporary file that only this user can read; `close` removes it, or else the workers do."""
     handle, name = tempfile.mkstemp(prefix="depthlr-", suffix=".pt")
     os.close(handle)
@@ -190,7 +190,7 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
     """Train the cells that the parent sends, one after the other, until it is gone."""
     os.dup2(2, 1)  # standard output is for results: what a model prints, from C too, goes to standard error
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and closes the pool
-    threading.Thread(target=_die_with_the_pool, args=(file, ends), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(file, ends), daemon=True).start()
     torch.set_num_threads(1)
     make_task = torch.load(file, mmap=True, weights_only=False)  # our own file: nobody else could write it
     runners: dict[int, SerialRunner] = {}
@@ -199,10 +199,10 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
         cell = parent.recv()
         if cell.size not in runners:
             runners.clear()
-        parent.send(_trained(make_task, runners, cell))
+        parent.send(_train_cell(make_task, runners, cell))
 
 
-def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) -> Outcome:
+def _train_cell(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) -> Outcome:
     """Train a cell. Errors of the model's own code become an outcome."""
 
     def train() -> Outcome:
@@ -216,7 +216,7 @@ def _trained(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) 
     return outcome
 
 
-def _die_with_the_pool(file: Path, ends: Connection) -> None:
+def _exit_with_parent(file: Path, ends: Connection) -> None:
     """End this process when the other end closes, which also happens if the process of the pool is killed."""
     connection.wait([ends])
     file.unlink(missing_ok=True)

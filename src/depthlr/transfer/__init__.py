@@ -3,8 +3,7 @@
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer import rules
 from depthlr.transfer.check import SizeCheck, TransferCheck, Verdict, check_transfer
-from depthlr.transfer.group_table import group_multipliers
-from depthlr.transfer.groups import param_groups
+from depthlr.transfer.groups import group_multipliers, param_groups
 from depthlr.transfer.rules import Recipe, transfer_rate
 from depthlr.transfer.suggest import SuggestedRate, suggest_rate
 

@@ -159,7 +159,7 @@ def check_transfer(
     Returns:
         The verdict (pass, caution or fail), its reason, and the measurements.
     """
-    wanted = _sizes(sizes)
+    wanted = _check_sizes(sizes)
     names = range(check.count("The number of seeds", seeds, least=1))
     check_draws(names, optimizer)
     given = batches_by_seed(batches, len(names), limit, seed=0)
@@ -182,7 +182,7 @@ def check_transfer(
     return replace(found, notes=(*found.notes, *groups))
 
 
-def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+def _check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(sizes, Iterable):
         raise DepthlrError(f"sizes is {sizes!r}: name two sizes or more, such as [2, 4, 8].")
     found = tuple(check.count("A size", size, least=1) for size in sizes)

@@ -1,14 +1,20 @@
-"""Parameter groups with absolute rates, for any torch optimizer."""
+"""Parameter groups with absolute rates for any torch optimizer, and the same as a table of patterns of names."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.trace.run import check_runnable, unwrap
+from depthlr.trace.run import check_runnable, clean_path, unwrap
 
 MAGNITUDES = ("weight_g", "original0")  # as weight norm calls a weight's length, old and new
 # Words in the names of parameters that modules hold themselves: positions, class tokens, tables of biases.
@@ -16,6 +22,7 @@ TOKEN_WORDS = {
     *("pos", "position", "positional", "positions", "token", "tokens"),
     *("embed", "embedding", "embeddings", "bias", "biases", "table"),
 }
+TABLE_FORMATS = ("json", "yaml", "torchtitan")
 
 
 def param_groups(
@@ -27,17 +34,23 @@ def param_groups(
     muon: bool = False,
     other_rate: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Parameter groups with absolute `lr`, for any torch optimizer: weights, which decay, and the rest, which does not.
+    """Groups of trainable parameters with absolute `lr`: weights, which decay, and the rest, which does not.
 
-    All groups get one rate, because the law scales no layer differently. The rest are biases, norms, embeddings and
-    positions. Groups are plain data, so schedulers and checkpoints keep them.
+    All groups get one rate, because the law scales no layer differently. The rest are biases, norms, embeddings (with
+    a head that is tied to them) and positions. Groups are plain data, so schedulers and checkpoints keep them.
 
     Args:
-        model: Its trainable parameters are grouped.
-        rate: The rate of every group, or with `muon` of the 2-D weights.
-        weight_decay: Of the weights.
-        muon: Put 2-D weights first, in a group marked `use_muon`. Embeddings are not among them; the head is.
-        other_rate: With `muon`, the rate of everything else, which is for AdamW.
+        model: The model that is trained. A tied parameter comes once, a frozen one not at all.
+        rate: The rate of every group: a number, or what `transfer_rate` and `suggest_rate` return.
+        weight_decay: Of weights. It stays what it is, unless `tuned_rate` is given.
+        tuned_rate: The rate with which `weight_decay` was tuned on the smaller model. The decay is then multiplied by
+            `tuned_rate / rate`, so that the product rate * weight_decay stays the same. A decoupled optimizer (AdamW,
+            SGD, Lion, Muon) shrinks weights by this product in each step, so 1 / (rate * weight_decay) is the number
+            of steps over which weights are averaged. Leave it out for Adam, whose decay is part of the gradient.
+        muon: Put 2-D weights (the head's too, an embedding's not) first, marked `use_muon`, at `rate`. All others are
+            for AdamW, at `other_rate`.
+        other_rate: The rate of what Muon does not take. Carry it by the same factor as `rate`: their ratio is kept,
+            and how the best ratio changes with depth was not tested.
     """
     check_runnable(unwrap(model))
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
@@ -59,9 +72,9 @@ def param_groups(
     weights = [p for p in trainable if id(p) not in exempt]
     rest = [p for p in trainable if id(p) in exempt]
     if not muon:
-        return _filled(_group(weights, main, decay), _group(rest, main, 0.0))
+        return _without_empty(_group(weights, main, decay), _group(rest, main, 0.0))
     matrices, others = [p for p in weights if p.dim() == 2], [p for p in weights if p.dim() != 2]
-    return _filled(
+    return _without_empty(
         {**_group(matrices, main, decay), "use_muon": True},
         {**_group(others, other, decay), "use_muon": False},
         {**_group(rest, other, 0.0), "use_muon": False},
@@ -72,7 +85,7 @@ def _group(parameters: list[nn.Parameter], rate: float, decay: float) -> dict[st
     return {"params": parameters, "lr": rate, "weight_decay": decay}
 
 
-def _filled(*groups: dict[str, Any]) -> list[dict[str, Any]]:
+def _without_empty(*groups: dict[str, Any]) -> list[dict[str, Any]]:
     return [group for group in groups if group["params"]]
 
 
@@ -87,3 +100,98 @@ def _exempt(model: nn.Module) -> set[int]:
             if whole or magnitude or parameter.dim() <= 1 or TOKEN_WORDS.intersection(name.lower().split("_")):
                 found.add(id(parameter))
     return found
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One pattern, and what its parameters have. The first pattern that matches a name counts."""
+
+    pattern: str  # a regular expression of whole parameter names
+    lr_mult: float  # over the largest rate
+    wd_mult: float  # over the largest weight decay
+    optimizer: str = ""  # where several step together: Muon or AdamW
+
+
+def group_multipliers(model: nn.Module, groups: Any = None) -> list[GroupRow]:
+    """The parameter groups of a model as patterns of names with multipliers; the last row matches every name.
+
+    Args:
+        model: Its parameters are named as in `named_parameters`, without the names of wrappers. A tied parameter is
+            matched by each of its names.
+        groups: What `param_groups` returns, an optimizer, or several. If None: `param_groups`, where weights decay and
+            the rest does not.
+    """
+    held = list(_all_groups(param_groups(model, 1.0, weight_decay=1.0) if groups is None else groups))
+    top_rate = max(float(group["lr"]) for group in held)
+    top_decay = max(float(group.get("weight_decay", 0.0)) for group in held)
+    rows: dict[int, tuple[float, float, str]] = {}
+    for group in held:
+        decay = float(group.get("weight_decay", 0.0)) / top_decay if top_decay else 1.0
+        optimizer = {True: "Muon", False: "AdamW"}[group["use_muon"]] if "use_muon" in group else ""
+        for parameter in group["params"]:
+            rows[id(parameter)] = (float(group["lr"]) / top_rate, decay, optimizer)
+    named = {
+        clean_path(name): rows[id(parameter)]
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if id(parameter) in rows
+    }
+    if not named:
+        raise DepthlrError("the groups hold none of the model's parameters: make them from this model.")
+    return _table(named)
+
+
+def _all_groups(groups: Any) -> Iterable[Mapping[str, Any]]:
+    for one in [groups] if isinstance(groups, Optimizer | Mapping) else groups:
+        yield from one.param_groups if isinstance(one, Optimizer) else [one]
+
+
+def _table(named: Mapping[str, tuple[float, float, str]]) -> list[GroupRow]:
+    """Patterns of the names that do not have the most common values, then one for all others."""
+    ((usual, _),) = Counter(named.values()).most_common(1)
+    alike: dict[str, dict[str, tuple[float, float, str]]] = {}
+    for name, values in named.items():
+        alike.setdefault(_pattern(name), {})[name] = values
+    rows: list[GroupRow] = []
+    for pattern, members in alike.items():
+        if len(set(members.values())) == 1:
+            (values, *_) = members.values()
+            rows += [] if values == usual else [GroupRow(pattern, *values)]
+        else:  # a list of unlike layers, such as an nn.Sequential: each by its own name
+            rows += [GroupRow(f"^{re.escape(n)}$", *values) for n, values in members.items() if values != usual]
+    return [*rows, GroupRow(".*", *usual)]
+
+
+def _pattern(name: str) -> str:
+    """A name in which every place of a list may be any place."""
+    parts = [r"\d+" if part.isdigit() else re.escape(part) for part in name.split(".")]
+    return "^" + r"\.".join(parts) + "$"
+
+
+def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_decay: float = 0.0) -> str:
+    """The table as text: JSON, YAML, or the `param_groups` of a torchtitan configuration.
+
+    Args:
+        rows: What `group_multipliers` returns.
+        format: "json", "yaml" or "torchtitan".
+        rate: The rate that `lr_mult` multiplies; torchtitan takes absolute rates.
+        weight_decay: The weight decay that `wd_mult` multiplies.
+    """
+    if format not in TABLE_FORMATS:
+        raise DepthlrError(f"There is no format {format!r}: choose one of {', '.join(TABLE_FORMATS)}.")
+    if format == "torchtitan":
+        lines = [
+            f"    ParamGroupConfig(pattern=r{json.dumps(row.pattern).replace(chr(92) * 2, chr(92))}, "
+            f"optimizer_name={json.dumps(row.optimizer or 'AdamW')}, "
+            f"optimizer_kwargs={{'lr': {rate * row.lr_mult!r}, 'weight_decay': {weight_decay * row.wd_mult!r}}}),"
+            for row in rows
+        ]
+        return "\n".join(["param_groups=[", *lines, "]"])
+    entries = [{name: value for name, value in asdict(row).items() if value != ""} for row in rows]
+    if format == "json":
+        return json.dumps(entries, indent=2)
+    # A JSON string or number is a YAML one too.
+    return "\n".join(
+        ("- " if place == 0 else "  ") + f"{name}: {json.dumps(value)}"
+        for entry in entries
+        for place, (name, value) in enumerate(entry.items())
+    )

@@ -15,7 +15,7 @@ from depthlr.energy.energy import ENERGY_BATCHES, update_energy
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, carried_by
+from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, make_carried_rate
 from depthlr.law.fit import Fit
 from depthlr.law.rules import (
     MEASURING_RULES,
@@ -107,7 +107,7 @@ class ByDepth:
         outside = _depth_notes(here, there)
         if self.name == "constant":  # it was fitted on models with tied embeddings too
             outside = [note for note in outside if not TIED.match(note)]
-        carried = carried_by(
+        carried = make_carried_rate(
             chosen,
             rate,
             new,

@@ -28,7 +28,7 @@ from depthlr.energy.persistent import (
     SEEDS,
     PersistentEnergy,
     persistent_energy,
-    promised_fall,
+    predicted_fall,
     rate_over_draws,
     readout_size_note,
 )
@@ -152,22 +152,22 @@ def suggest_rate(
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
     seed = check.seed("The seed", seed)
     if isinstance(model, nn.Module):
-        return _suggested([_measured(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
+        return _suggest([_measure(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
     count = check.count("The number of seeds", seeds, least=1)
     names = range(seed, seed + count)
     check_draws(names, optimizer)
     given = batches_by_seed(batches, count, limit, seed)
-    found: list[_Measured] = []
+    found: list[_Measurement] = []
     with measuring(count * given.size):
         for place, one in enumerate(draw_models(model, names), 1):
             with measuring(0, f"initialization {place} of {count}"):
-                measured = _measured(one, next(given.each), loss_fn, optimizer, seed)
+                measured = _measure(one, next(given.each), loss_fn, optimizer, seed)
             found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
-    return _suggested(found, schedule, alike=count > 1 and not draws_new_weights(model))
+    return _suggest(found, schedule, alike=count > 1 and not draws_new_weights(model))
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _Measurement:
     """One initialisation."""
 
     energy: PersistentEnergy
@@ -177,7 +177,7 @@ class _Measured:
     recurrent: bool
 
 
-def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, optimizer: Any, seed: int) -> _Measured:
+def _measure(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, optimizer: Any, seed: int) -> _Measurement:
     model = unwrap(model)
     check_runnable(model)
     optimizers = optimizers_of(optimizer, model)
@@ -190,8 +190,8 @@ def _measured(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, opti
         )
     energy = persistent_energy(model, batches, loss_fn, optimizer, seed=seed)
     with RecurrenceWatch() as watch:
-        fall = promised_fall(model, batches[0], loss_fn, optimizer, seed=seed)
-    return _Measured(energy, fall, optimizers, model.training, watch.seen)
+        fall = predicted_fall(model, batches[0], loss_fn, optimizer, seed=seed)
+    return _Measurement(energy, fall, optimizers, model.training, watch.seen)
 
 
 class RecurrenceWatch(TorchFunctionMode):
@@ -208,7 +208,7 @@ class RecurrenceWatch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _suggested(found: Sequence[_Measured], schedule: str, alike: bool = False) -> SuggestedRate:
+def _suggest(found: Sequence[_Measurement], schedule: str, alike: bool = False) -> SuggestedRate:
     optimizers = found[0].optimizers
     gains = _momentum_gains(optimizers)
     basis, rates = measured_rates([(one.energy, one.fall) for one in found])
