@@ -4,7 +4,7 @@
 
 Nothing is trained: a loss is a formula. `search` is what the search and the estimate take, `sweep` is all that a sweep
 does between two cells. The study's file lies in memory where the system offers that (`/dev/shm`): on a disk, each cell
-also waits for its commit to be written, 5 to 20 ms. Memory is what the search keeps.
+also waits for its commit to be written, which took about 20 ms on a busy disk. Memory is what the search keeps.
 """
 
 from __future__ import annotations

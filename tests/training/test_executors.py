@@ -85,8 +85,12 @@ def ray(how: str, limits: Limits) -> Executor:
 
 def slurm(how: str, limits: Limits) -> Executor:
     pytest.importorskip("submitit")
-    folder = tempfile.mkdtemp(prefix="depthlr-jobs-")
-    return SlurmExecutor(partial(task_that, how), folder, capacity=2, limits=limits, cluster="local", poll=0.05)
+    folder = tempfile.TemporaryDirectory(prefix="depthlr-jobs-", ignore_cleanup_errors=True)
+    executor = SlurmExecutor(
+        partial(task_that, how), folder.name, capacity=2, limits=limits, cluster="local", poll=0.05
+    )
+    executor.folder = folder  # lives as long as the executor
+    return executor
 
 
 KINDS = {
