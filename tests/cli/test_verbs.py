@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from depthlr.cli import main
+from depthlr.cli.demo import RECIPE
 from depthlr.formatting import rate_text
 from depthlr.law import fit_power_law
 from depthlr.law.carried_rate import EVIDENCE
-from depthlr.study import Record, Results, Study
-from depthlr.training.cell import Cell
+from depthlr.study.description import Search
 
 
 @pytest.fixture
@@ -247,24 +248,20 @@ def test_commands_print_it_once_to_stderr_and_in_their_help(run, command) -> Non
 
 
 def test_demo_tells_the_whole_story(run) -> None:
-    code, out, _ = run("demo", "--sizes", "2,4", "--steps", "6", "--seeds", "1")
-    assert code == 0
-    assert out.count("tuned rates over effective depth: slope") == 2
-    assert out.count("median error of carrying a tuned rate") == 2
-    assert "runs, of a grid of 80" in out
-    assert run("demo", "--sizes", "3")[0] == 2
+    code, out, err = run("demo", "--steps", "12", "--seeds", "1")
+    assert code == 0, err
+    assert "80% interval" in out
+    assert "the target tuned by itself" in out
+    for rule in ("constant", "copy", "law", "measured"):
+        assert f"│ {rule} " in out
+    assert "next: train the target at" in err
 
 
-def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkeypatch) -> None:
-    def swept(study: Study) -> Results:
-        records = [Record(Cell(2, 0, rate), rate, False, 1.0, "2026-01-01", b"") for rate in study.search.rates]
-        return Results(study, tuple(records), {2: 3, 4: 5})
-
-    monkeypatch.setattr("depthlr.cli.demo._run_sweep", swept)
-    code, out, err = run("demo", "--sizes", "2,4", "--seeds", "1")
-    assert code == 0
-    assert out.count("fewer than two sizes have an optimum inside the range") == 2
-    assert err.count("the optimum is the lowest rate allowed") == 2
+def test_demo_ends_with_a_sentence_if_the_source_has_no_optimum_inside_the_range(run, monkeypatch) -> None:
+    monkeypatch.setattr("depthlr.cli.demo.RECIPE", replace(RECIPE, search=Search("grid", 1e-7, 2e-7, 3, (0,))))
+    code, out, err = run("demo", "--steps", "2", "--seeds", "1")
+    assert (code, out) == (2, "")
+    assert "the source has no tuned rate to carry" in err
 
 
 @pytest.mark.parametrize(
@@ -289,8 +286,8 @@ def test_demo_goes_on_where_a_family_has_no_optimum_inside_the_range(run, monkey
         (["fit", "no-such-file.csv"], "cannot be read"),
         (["demo", "--seeds", "-1"], "--seeds is -1: give a whole number of at least 1"),
         (["demo", "--seeds", "99999999999"], "at most 1,000"),
-        (["demo", "--sizes", "²,3"], "write whole numbers"),
-        (["demo", "--sizes", "3,x,4"], "write whole numbers"),
+        (["sweep", "--model", "mlp?width=8", "--sizes", "²,3"], "write whole numbers"),
+        (["sweep", "--model", "mlp?width=8", "--sizes", "3,x,4"], "write whole numbers"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], message: str) -> None:

@@ -51,7 +51,7 @@ def test_a_sample_is_spread_from_the_first_to_the_last(count, most):
         assert (chosen[0], chosen[-1]) == (0, count - 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.data())
 def test_a_sampled_digest_follows_the_length_and_every_sampled_byte(tmp_path_factory, content, draw):
     path = tmp_path_factory.mktemp("sampled") / "a.bin"
@@ -258,7 +258,7 @@ CONTENT = tar_gz(FILES)
 
 
 @given(st.integers(0, len(CONTENT) - 1))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_truncated_archive_is_refused(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "set.tar.gz"
     path.write_bytes(CONTENT[:length])
@@ -267,7 +267,7 @@ def test_a_truncated_archive_is_refused(tmp_path_factory, length):
 
 
 @given(st.integers(10, len(CONTENT) - 1), st.integers(1, 255))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_changed_byte_is_noticed_or_changes_nothing(tmp_path_factory, place, change):
     damaged = bytearray(CONTENT)
     damaged[place] ^= change

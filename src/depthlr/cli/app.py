@@ -38,7 +38,7 @@ Version = Annotated[
 # Each verb is the function of that name in the module of that name. Its line of help is repeated here, so that
 # `depthlr --help` imports none of them. A test compares the two.
 VERBS = {
-    "demo": "Tune the rate at every depth on embedded digits, fit the law, and compare the rules: about a minute.",
+    "demo": "Tune a small ResNet on embedded digits, carry its rate to a deeper one, tune that too: about a minute.",
     "tune": "Tune a small model, carry its rate to a large one, and check it by training; run again, it resumes.",
     "depth": "Count the effective depth of a model.",
     "measure": "Measure the update energy of one optimizer step at every unit.",
