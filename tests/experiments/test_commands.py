@@ -22,7 +22,7 @@ def test_every_benchmark_is_listed_with_its_summary(capsys) -> None:
     listed = capsys.readouterr().out
     for name in NAMES:
         assert summary(name)
-        assert f"{name:<12}{summary(name)}\n" in listed
+        assert f"{name:<13}{summary(name)}\n" in listed
 
 
 def test_a_benchmark_gets_its_options(monkeypatch) -> None:
