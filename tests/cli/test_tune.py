@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from depthlr.cli import main
+from depthlr.cli.demo import RECIPE as RECIPE_OF_DEMO
+from depthlr.study.description import read_study
 from depthlr.study.results import read_results
+from depthlr.study.tune import CARRIED_BEST, CHECKS, CHECKS_RIGHT
 
 RECIPE = """
 [model]
@@ -96,3 +100,20 @@ def test_a_source_without_an_optimum_says_why(run, recipe: Path) -> None:
     assert code == 2
     assert "no tuned rate to carry" in err
     assert "raise search.high" in err
+
+
+def test_the_recipe_of_the_documentation_works_as_pasted(run, recipe: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tune.md").read_text("utf-8")
+    recipe.write_text(page.partition("<<'END'\n")[2].partition("END\n")[0])
+    code, out, _ = run("tune", str(recipe), "--rate", "3.16e-2")
+    assert code == 0
+    assert "2.63e-2" in out
+    assert "1.85e-2 to 3.74e-2" in out
+    study = read_study(recipe)
+    assert replace(study, name="demo") == RECIPE_OF_DEMO
+
+
+def test_the_page_says_how_often_a_check_was_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tune.md").read_text("utf-8")
+    assert f"in {CHECKS_RIGHT} of {CHECKS} cases" in page
+    assert f"in {CARRIED_BEST} of {CHECKS}:" in page
