@@ -30,6 +30,7 @@ from depthlr.formatting import html_table, signed
 from depthlr.law.rules import transfer_by_power
 
 POOLING = 2.0  # degrees of freedom by which the pooled variance counts in each depth's
+WIDE_EXPONENT = 1.0  # a longer interval cannot tell the law from half a power more or less
 _LONGEST = 300.0  # decades: a band that reaches further ends there, where floats do
 _SAME = 1e-9  # optima this close in decades are one grid point, written down with different rounding
 
@@ -75,6 +76,11 @@ class Fit:
     def bounded(self) -> bool:
         """Is the slope's interval known?"""
         return math.isfinite(self.interval[1] - self.interval[0])
+
+    @property
+    def is_wide(self) -> bool:
+        """Is the interval too long to tell the law from half a power more or less?"""
+        return not self.interval[1] - self.interval[0] <= WIDE_EXPONENT
 
     @property
     def r2_text(self) -> str:

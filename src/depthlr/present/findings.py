@@ -18,7 +18,6 @@ from depthlr.study.follow import Snapshot
 from depthlr.study.results import Over, Results
 from depthlr.study.search import estimate
 
-WIDE_INTERVAL = 1.0  # an interval longer than this cannot tell the law from half a power more or less
 DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
 MOST_NOTES = 30
 
@@ -33,10 +32,10 @@ class Judgement(StrEnum):
 
 
 def judge_slope(fit: Fit, stated: float = LAW_EXPONENT) -> Judgement:
-    """Compare the interval of the slope with the stated slope; an interval longer than `WIDE_INTERVAL` is undecided."""
+    """Compare the interval of the slope with the stated slope. A wide interval that contains it decides nothing."""
     low, high = fit.interval
     if low <= stated <= high:
-        return Judgement.holds if high - low <= WIDE_INTERVAL else Judgement.undecided
+        return Judgement.undecided if fit.is_wide else Judgement.holds
     return Judgement.faster if high < stated else Judgement.slower
 
 

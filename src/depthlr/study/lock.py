@@ -12,7 +12,7 @@ from typing import Self
 
 from depthlr.errors import DepthlrError
 
-POLL = 0.05  # seconds
+RETRY_SECONDS = 0.05  # seconds
 
 
 class Lock:
@@ -68,7 +68,7 @@ class Lock:
                         f"{study} is being written by {holder}: wait until it ends, or stop it; what it finished is "
                         "kept."
                     ) from error
-            time.sleep(POLL)
+            time.sleep(RETRY_SECONDS)
 
     def _is_still_there(self) -> bool:
         try:

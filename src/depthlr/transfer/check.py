@@ -34,7 +34,6 @@ ODD_EXPONENT = 0.5  # this far outside, depth enters the parametrisation in anot
 # Energies are not judged so: those of healthy stacks differ by six powers of ten between the first unit and the last.
 GROWTH_PER_UNIT = 10.0
 GROWTH_POWER = 2.0  # of depth: a stream's span grows as the first power, a constant gap of scales as none
-WIDE_EXPONENT = 1.0  # an interval longer than this cannot tell the law from half a power more or less
 LEVEL = 0.95  # of the errors' intervals
 TABLE = ("size", "depth", "rate for energy 1", "sd", "law", "copy", "±")
 
@@ -116,7 +115,8 @@ class TransferCheck:
         table = [TABLE, *(row.cells for row in self.sizes)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
-        return "\n".join([self.headline, *lines, *([f"{self.fit}"] if self.fit else []), *self._remarks()])
+        fit = [f"{self.fit}"] if self.fit else []
+        return "\n".join([self.headline, *lines, *fit, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         below = [f"{self.fit}"] if self.fit else []
@@ -126,9 +126,6 @@ class TransferCheck:
     def headline(self) -> str:
         """Verdict and reason."""
         return f"{self.verdict}: {self.reason}"
-
-    def _remarks(self) -> list[str]:
-        return [f"note: {note}" for note in self.notes]
 
 
 def check_transfer(
@@ -209,13 +206,10 @@ def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
         verdict = Verdict.passed
         reach = max(abs(row.law_error) + row.uncertainty for row in rows)
         reasons = [f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."]
-    rest = [text for _, text in found if text != reasons[0]]
-    return TransferCheck(verdict, reasons[0], rows, fit, (*rest, *_notes(fit)))
-
-
-def _notes(fit: Fit | None) -> Iterator[str]:
-    if fit is not None and not fit.interval[1] - fit.interval[0] <= WIDE_EXPONENT:
-        yield "the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes."
+    notes = [text for _, text in found if text != reasons[0]]
+    if fit is not None and fit.is_wide:
+        notes.append("the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes.")
+    return TransferCheck(verdict, reasons[0], rows, fit, tuple(notes))
 
 
 def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
