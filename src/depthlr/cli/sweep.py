@@ -92,6 +92,9 @@ def sweep(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
     ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="run the code that a .sqlite file names; a TOML file needs no such word")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Sweep rates at several depths and fit the law; run again, it resumes."""
@@ -109,6 +112,10 @@ def sweep(
         "search": {"kind": search, "low": low, "high": high, "points": points, "seeds": seeds},
     }
     wanted, path = _study(study, flags, out)
+    if study is not None and is_study_file(study) and wanted.named_code and not trust:
+        raise DepthlrError(
+            f"{study} names code that a sweep would run: {', '.join(wanted.named_code)}. Add --trust if you trust it."
+        )
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print

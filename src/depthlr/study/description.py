@@ -18,6 +18,7 @@ from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.law.curve import log_grid
 from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
+from depthlr.python_name import is_python_name
 from depthlr.training.command import template_fields
 from depthlr.training.training import COMMAND_ENTRIES, Training
 
@@ -193,6 +194,16 @@ class Study:
         """Plain tables, as TOML and JSON have them; entries that are not set are left out."""
         tables = {key: _table(getattr(self, key)) for key in ("model", "data", "training", "search")}
         return {"name": self.name, **tables}
+
+    @property
+    def named_code(self) -> tuple[str, ...]:
+        """What a sweep of this study runs that is not depthlr's: `package.module:callable`s, and a command."""
+        found = [] if self.training.command is None else [self.training.command]
+        for table in self.to_dict().values():
+            for value in table.values() if isinstance(table, dict) else ():
+                texts = value if isinstance(value, list | tuple) else [value]
+                found += [text for text in texts if isinstance(text, str) and is_python_name(text.partition("?")[0])]
+        return tuple(dict.fromkeys(found))
 
     @property
     def digest(self) -> str:
