@@ -409,7 +409,7 @@ def test_a_disk_that_fills_while_the_study_is_opened_is_named_as_the_cause(path,
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_so_is_one_that_has_no_room_for_the_lock(path, monkeypatch, number):
-    def full(study):
+    def full(study, patience):
         raise OSError(number, os.strerror(number), str(study))
 
     monkeypatch.setattr("depthlr.study.store.Lock", full)
