@@ -117,3 +117,7 @@ def test_sentences_are_those_of_running_text() -> None:
         "One two.\nThree four five! **Six**\n\n| a. b | c |\n|---|---|\n\n```\ncode. more code.\n```\n1. seven eight\n"
     )
     assert sentence_lengths(text) == [2, 3, 1, 2]
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 450
