@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-browser lint types tests clean
+.PHONY: demo test test-browser test-wheel dist lint types tests clean
 
 demo: $(VENV)/.demo
 	$(BIN)/depthlr demo
@@ -25,6 +25,21 @@ tests: $(VENV)/.dev
 test-browser: $(VENV)/.browser
 	command -v chromium || command -v chromium-browser || { apt-get update -q && apt-get install -y -q chromium; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+
+# A release: wheel and sdist in dist/.
+dist: $(VENV)/.dev
+	$(PIP) build
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+# The wheel alone, in a fresh environment without development extras: README's Python, and two verbs.
+test-wheel: dist
+	rm -rf build/wheel-venv
+	$(PYTHON) -m venv build/wheel-venv
+	build/wheel-venv/bin/pip install -q --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build && wheel-venv/bin/python ../tests/test_readme.py
+	cd build && wheel-venv/bin/depthlr transfer --rate 1e-3 --from 10 --to 20
+	cd build && wheel-venv/bin/depthlr demo --steps 12 --seeds 1
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
