@@ -148,7 +148,8 @@ class _Worker:
     def kill(self) -> None:
         self.process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
         self.process.join()
-        self.connection.close()
+        with suppress(OSError):  # another thread, which was training, closed it first
+            self.connection.close()
 
     def _lose(self, epitaph: str) -> None:
         self.lost, self.epitaph, self.at_work = True, epitaph, None
