@@ -20,6 +20,7 @@ from depthlr.cli.fit import fit_json
 from depthlr.cli.options import Json, is_study_file, parse_sizes
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
+from depthlr.cluster.cluster import Cluster
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
@@ -92,6 +93,16 @@ def sweep(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
     ] = False,
+    on: Annotated[
+        str | None, typer.Option(help="train on a cluster: ray or slurm", show_default="this machine")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="of the Ray cluster: auto, local or ray://...")] = None,
+    cpus: Annotated[int, typer.Option(min=1, help="of each cell on a cluster")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="of each cell on a cluster; Ray takes fractions")] = 0,
+    jobs: Annotated[Path, typer.Option(help="the folder of SLURM's jobs, which all machines see")] = Path("jobs"),
+    job: Annotated[
+        list[str] | None, typer.Option(help="an option of SLURM's jobs, such as timeout_min=60 (repeat)")
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="run the code that a .sqlite file names; a TOML file needs no such word")
     ] = False,
@@ -118,8 +129,9 @@ def sweep(
         )
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
+    cluster = None if on is None else Cluster(on, address, cpus, gpus, jobs, tuple(job or ()))
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
-        results = train_study(wanted, path, serve, workers, Limits(timeout, retries), retry_failed)
+        results = train_study(wanted, path, serve, workers, Limits(timeout, retries), retry_failed, cluster)
     _print(results, path, json)
 
 
@@ -130,6 +142,7 @@ def train_study(
     workers: int | None = None,
     limits: Limits | None = None,
     retry_failed: bool = False,
+    cluster: Cluster | None = None,
 ) -> Results:
     """Run a study into its file, with progress. A signal ends the program with the command that goes on.
 
@@ -140,6 +153,7 @@ def train_study(
         workers: Processes or commands at a time.
         limits: Of each cell.
         retry_failed: Train failed cells again.
+        cluster: Where cells train; None is this machine.
     """
     examples, held_out = load_data(wanted) if wanted.training.described else (None, None)
     depths = None if wanted.model.spec is None else depths_of(wanted, None if examples is None else examples.input)
@@ -153,7 +167,7 @@ def train_study(
             with (
                 _live_page(path, serve),
                 SweepProgress(wanted) as progress,
-                engine_for(wanted, examples, held_out, workers, limits) as executor,
+                engine_for(wanted, examples, held_out, workers, limits, cluster) as executor,
             ):
                 return run_sweep(
                     wanted,
@@ -176,9 +190,12 @@ def engine_for(
     held_out: Examples | None = None,
     workers: int | None = None,
     limits: Limits | None = None,
+    cluster: Cluster | None = None,
 ) -> AbstractContextManager[Executor]:
-    """The executor of a study: its command, its models on a GPU, or `workers` processes."""
+    """The executor of a study: its command, a cluster, its models on a GPU, or `workers` processes."""
     training = study.training
+    if cluster is not None and training.command is not None:
+        raise DepthlrError("--on trains cells that depthlr builds: for a command, use depthlr ask and tell.")
     if training.command is not None:
         key, shell = training.key or KEY, bool(training.shell)
         return closing(Commands(training.command, workers, limits, result=training.result, key=key, shell=shell))
@@ -187,6 +204,8 @@ def engine_for(
     # Picklable, so that worker processes can call it.
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     try_step(make_task(study.model.sizes[0]))
+    if cluster is not None:
+        return closing(cluster.executor(make_task, limits, workers))
     return open_engine(make_task, workers=workers, limits=limits)
 
 
