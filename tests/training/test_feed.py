@@ -94,9 +94,9 @@ def test_worker_processes_give_the_same_bits() -> None:
 @pytest.mark.parametrize("steps", [1, 12])
 def test_lanes_give_the_same_bits(recipe, steps: int, monkeypatch) -> None:
     task = evaluated_task(2, **recipe, steps=steps)
-    monkeypatch.setattr(GraphRunner, "_seconds_a_step", lambda runner: 1 / runner.lanes)
+    monkeypatch.setattr(GraphRunner, "_seconds_a_step", lambda runner: 1 / runner.capacity)
     expected, runner = GraphRunner(task, "cpu", most=4), GraphRunner(on_host(task), "cpu", most=4)
-    assert runner.lanes == expected.lanes == 4
+    assert runner.capacity == expected.capacity == 4
     for (cell, one), (_, other) in zip(runner.train(CELLS), expected.train(CELLS), strict=True):
         np.testing.assert_array_equal(one.losses, other.losses, err_msg=str(cell))
         assert one.evaluations == other.evaluations
@@ -104,8 +104,8 @@ def test_lanes_give_the_same_bits(recipe, steps: int, monkeypatch) -> None:
 
 @pytest.mark.usefixtures("pretend_gpu")
 def test_lanes_are_timed_with_their_reading_and_loaders_keep_to_one() -> None:
-    assert GraphRunner(on_host(evaluated_task(2)), "cpu", most=2).lanes >= 1
-    assert GraphRunner(replace(on_host(evaluated_task(2)), loaders=2), "cpu").lanes == 1
+    assert GraphRunner(on_host(evaluated_task(2)), "cpu", most=2).capacity >= 1
+    assert GraphRunner(replace(on_host(evaluated_task(2)), loaders=2), "cpu").capacity == 1
 
 
 @pytest.mark.parametrize("loaders", [0, 2])
