@@ -66,7 +66,7 @@ def stop_after(monkeypatch):
             return super().run(cell)
 
     @contextmanager
-    def engine(study, examples, held_out, workers, limits):
+    def engine(study, examples, held_out, workers, limits, cluster):
         try:
             yield Stopping(landscape(1, study))
         finally:
@@ -158,7 +158,7 @@ def test_an_argument_called_depth_is_not_taken_for_the_effective_depth(run, tmp_
     results = read_results("s.sqlite")
     assert found["depth"]["slope"] == results.fit("depth").slope
     assert found["depth (argument)"]["slope"] == results.fit("size").slope
-    _, out, _ = run("sweep", "s.sqlite")
+    _, out, _ = run("sweep", "s.sqlite", "--trust")
     assert f"over effective depth: {results.fit('depth')}" in out
     assert f"over depth (argument): {results.fit('size')}" in out
     for text in (out, render_report("s.sqlite", "markdown")):

@@ -98,7 +98,7 @@ def test_a_command_is_swept_by_sizes_alone_and_resumes(run, tmp_path):
     kept = results.records[1:]
     with open_store("fewer.sqlite", results.study) as store:
         store.put(*kept)
-    run("sweep", "fewer.sqlite")
+    run("sweep", "fewer.sqlite", "--trust")
     assert to_csv(read_results("fewer.sqlite")) == to_csv(results)
     assert "your own model" in render_report("fewer.sqlite")
 

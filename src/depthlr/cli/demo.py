@@ -61,10 +61,10 @@ def demo(
     )
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
         source = train_study(source_study(study), Path(folder) / "source.sqlite")
+        rate = tuned_rate(source)
         target = replace(study, model=replace(study.model, sizes=study.model.sizes[1:]))
         tuned = train_study(target, Path(folder) / "target.sqlite")
     examples, _ = load_data(study)
-    rate = tuned_rate(source)
     with progress_bar():
         carried = {rule: carry_to_target(study, rate, examples, rule) for rule in RULES}
     print_tuning(Tuning(study, rate, source, carried["constant"]))
