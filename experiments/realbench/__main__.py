@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from experiments.realbench import data as packed
-from experiments.realbench.candidates import candidates_table, table
+from experiments.realbench.candidates import candidates_table, readings_table, table
 from experiments.realbench.checks import short_checks
-from experiments.realbench.constant import fit_constant
+from experiments.realbench.constant import fit_constant, held_without
 from experiments.realbench.judge import verdict
 from experiments.realbench.oracle import sweep_recipe, write_table
 from experiments.realbench.readings import write_readings
@@ -100,14 +100,19 @@ def readings(
 @app.command()
 def constant(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
     """Fit the constant exponent on the design half; the product's numbers and results/realbench/rule.json are these."""
-    fit = fit_constant(design_half(results))
+    design = design_half(results)
+    fit = fit_constant(design)
     print(json.dumps(asdict(fit) | {"digest": fit.digest}, indent=1))
+    held, transfers = held_without(design)
+    typer.echo(f"each recipe left out in turn, the interval holds {held} of {transfers} tuned rates", err=True)
 
 
 @app.command()
 def candidates(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
     """Every candidate rule's error on the design half."""
-    print(candidates_table(design_half(results), results), end="")
+    design = design_half(results)
+    print(candidates_table(design, results))
+    print(readings_table(design, results), end="")
 
 
 @app.command()

@@ -127,6 +127,20 @@ def candidates_table(recipes: Sequence[Tuned], results: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def readings_table(recipes: Sequence[Tuned], results: Path) -> str:
+    """What readings predict for the largest size, in decades: at each step, and over the warm-up at three rates."""
+    columns = {f"step {step}": reading((step,), 1.0) for step in (0, *WARM_UP)}
+    columns |= {"warm-up": reading(WARM_UP, 1.0), "x 1/3": reading(WARM_UP, THIRD), "x 3": reading(WARM_UP, 3.0)}
+    lines = ["| recipe | tuned | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    for recipe in recipes:
+        first, largest = min(recipe.decades), max(recipe.decades)
+        predicted = [predict(recipe, (), results) for predict in columns.values()]
+        cells = ["-" if changes is None else f"{changes[largest]:+.2f}" for changes in predicted]
+        tuned = recipe.decades[largest] - recipe.decades[first]
+        lines.append(f"| {recipe.name} | {tuned:+.2f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 @cache
 def _rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:

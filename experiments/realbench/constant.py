@@ -53,6 +53,18 @@ class ConstantFit:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
+def held_without(recipes: Sequence[Tuned]) -> tuple[int, int]:
+    """Of all transfers, how many the interval holds that is fitted on the other recipes; and how many there are."""
+    held, transfers = 0, 0
+    for recipe in recipes:
+        fit = fit_constant([other for other in recipes if other.name != recipe.name])
+        first, *larger = sorted(recipe.decades)
+        for size, error in zip(larger, recipe.errors(fit.exponent), strict=True):
+            held += error <= fit.half_width(recipe.depths[size] / recipe.depths[first])
+            transfers += 1
+    return held, transfers
+
+
 def exponent_error(recipe: Tuned) -> float:
     """The standard error of a recipe's exponent, from the noise of its tuned rates."""
     decades = np.log10([recipe.depths[size] for size in sorted(recipe.decades)])

@@ -13,9 +13,9 @@ import pytest
 from depthlr.law.carried_rate import RECIPE_SPREAD, STUDENT_QUANTILE, TUNING_NOISE, constant_error
 from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.study.tune import CARRIED_BEST, CHECKS, CHECKS_RIGHT
-from experiments.realbench.candidates import CANDIDATES, candidates_table, errors, table
+from experiments.realbench.candidates import CANDIDATES, candidates_table, errors, readings_table, table
 from experiments.realbench.checks import short_checks
-from experiments.realbench.constant import fit_constant
+from experiments.realbench.constant import fit_constant, held_without
 from experiments.realbench.judge import verdict
 from experiments.realbench.oracle import COLUMNS
 from experiments.realbench.recipes import RECIPES
@@ -138,6 +138,9 @@ def test_the_page_shows_the_table_of_the_committed_results() -> None:
     shown = page.partition("<!-- candidates -->\n")[2].partition("<!-- /candidates -->")[0]
     assert shown == candidates_table(found, RESULTS)
     assert len(shown.splitlines()) == len(CANDIDATES) + 2
+    assert page.partition("<!-- readings -->\n")[2].partition("<!-- /readings -->")[0] == readings_table(found, RESULTS)
+    held, transfers = held_without(found)
+    assert f"holds {held} of {transfers} tuned rates" in page
 
 
 def test_the_printed_table_has_a_row_for_each_recipe(tmp_path) -> None:
