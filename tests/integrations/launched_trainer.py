@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a script's own folder is not the root of the tests
 
 from tests.integrations.tiny_gpt2 import make_trainer
+from torch import distributed
 
 from depthlr.integrations.hf import rate_callback, step_batches
 
@@ -18,3 +19,4 @@ large.add_callback(callback)
 large.train()
 batch = next(iter(step_batches(large)))["batch"]["input_ids"]
 (folder / f"{rank}.json").write_text(json.dumps({**callback.report.values(), "batch": len(batch)}))
+distributed.destroy_process_group()  # else gloo's threads may abort the process at its exit
