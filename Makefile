@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-browser test-wheel dist lint types tests clean
+.PHONY: demo test test-browser test-wheel faults dist lint types tests clean
 
 demo: $(VENV)/.demo
 	$(BIN)/depthlr demo
@@ -25,6 +25,10 @@ tests: $(VENV)/.dev
 test-browser: $(VENV)/.browser
 	command -v chromium || command -v chromium-browser || { apt-get update -q && apt-get install -y -q chromium; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+
+# Kills, full disks, lost workers and damaged files, for about ten minutes.
+faults: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.faults
 
 # A release: wheel and sdist in dist/.
 dist: $(VENV)/.dev

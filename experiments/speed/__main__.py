@@ -8,13 +8,11 @@ from importlib import import_module
 from pathlib import Path
 
 NAMES = (
-    "bitflips",
     "bookkeeping",
     "depth",
     "energy",
     "exhaustive",
     "exponents",
-    "kill",
     "peers",
     "precision",
     "report",

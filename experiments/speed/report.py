@@ -18,7 +18,7 @@ from depthlr.present.report import FORMATS, render_report
 from depthlr.study import open_store
 from depthlr.study.record import RECORD_COLUMNS, make_record
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import landscape, study
+from experiments.landscape import landscape, study
 
 STEPS = 100  # losses kept of each cell
 

@@ -20,7 +20,7 @@ from depthlr.study import Models, Search, Study, Training, missing_cells, task_a
 from depthlr.study.adaptive import best_index
 from depthlr.training.cell import Cell
 from depthlr.training.serial import SerialRunner
-from experiments.speed.landscape import Landscape, landscape
+from experiments.landscape import Landscape, landscape
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from depthlr.law import OPTIMIZER_FAMILIES
 from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Search, Training, sweep
 from depthlr.transfer import rules
+from experiments.landscape import LandscapeExecutor, landscape, study
 from experiments.paper.app import app as paper
-from experiments.speed.landscape import LandscapeExecutor, landscape, study
 
 
 @pytest.fixture

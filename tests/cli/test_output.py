@@ -6,7 +6,7 @@ import pytest
 
 from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep_progress import SweepProgress
-from experiments.speed.landscape import study
+from experiments.landscape import study
 
 TEXTS = ["[/a]", "[bold]", "[bold]x[/bold]", ":smile:", "\\[a]", 'net?path="[/a]"']
 

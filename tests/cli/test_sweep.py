@@ -21,7 +21,7 @@ from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.present.report import render_report
 from depthlr.study import read_results, read_study
-from experiments.speed.landscape import LandscapeExecutor, landscape
+from experiments.landscape import LandscapeExecutor, landscape
 
 app = typer.Typer()
 for command in (verb.sweep, fit, export, plot):

@@ -13,7 +13,7 @@ from depthlr.present.text import tuned_text
 from depthlr.study import Estimate, Results
 from depthlr.study.record import make_record
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import study
+from experiments.landscape import study
 
 STUDY = study(sizes=(2, 4), points=10)
 

@@ -27,14 +27,14 @@ def test_every_benchmark_is_listed_with_its_summary(capsys) -> None:
 
 def test_a_benchmark_gets_its_options(monkeypatch) -> None:
     seen = []
-    monkeypatch.setattr("experiments.speed.kill.main", lambda: seen.extend(sys.argv))
+    monkeypatch.setattr("experiments.speed.search.main", lambda: seen.extend(sys.argv))
     monkeypatch.setattr("sys.argv", [])
-    main(["kill", "50"])
-    assert seen == ["python -m experiments.speed kill", "50"]
+    main(["search", "50"])
+    assert seen == ["python -m experiments.speed search", "50"]
 
 
 def test_an_unknown_benchmark_is_one_sentence() -> None:
-    with pytest.raises(SystemExit, match="There is no benchmark 'nothing': choose one of bitflips, "):
+    with pytest.raises(SystemExit, match="There is no benchmark 'nothing': choose one of bookkeeping, "):
         main(["nothing"])
 
 

@@ -9,7 +9,7 @@ from depthlr.energy import Energy, EnergyOverSeeds, UnitEnergy
 from depthlr.study import Models, Record, Results, Search, Study, Training
 from depthlr.trace.units import Unit
 from depthlr.training.cell import Cell
-from experiments.speed.landscape import landscape, study
+from experiments.landscape import landscape, study
 
 
 def results_of(losses: Mapping[tuple[int, int], Mapping[float, float]], **study_entries: object) -> Results:

@@ -9,7 +9,7 @@ import typer
 from depthlr.cli.plot import plot
 from depthlr.errors import DepthlrError
 from depthlr.study import sweep
-from experiments.speed.landscape import LandscapeExecutor, landscape, study
+from experiments.landscape import LandscapeExecutor, landscape, study
 
 matplotlib.use("Agg")
 

@@ -39,7 +39,7 @@ from depthlr.study import (
 )
 from depthlr.study.record import make_record
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import LandscapeExecutor, landscape
+from experiments.landscape import LandscapeExecutor, landscape
 
 STUDY = Study(
     "bowls",

@@ -1,6 +1,6 @@
 """One flipped bit in a finished study ends in an identical table, or in a sentence that says what is lost."""
 
-from experiments.speed.bitflips import flip_bits
+from experiments.faults.bitflips import flip_bits
 
 
 def test_a_flipped_bit_never_changes_a_table_in_silence(tmp_path):

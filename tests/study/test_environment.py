@@ -22,7 +22,7 @@ from depthlr.study import (
     to_csv,
     to_json,
 )
-from experiments.speed.landscape import LandscapeExecutor, landscape, study
+from experiments.landscape import LandscapeExecutor, landscape, study
 
 STUDY = study(sizes=(3, 6), points=20, seeds=2)
 GIVEN = landscape(1, STUDY)

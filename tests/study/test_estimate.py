@@ -7,7 +7,7 @@ import pytest
 from depthlr.study import estimate
 from depthlr.study.search import LIKELY, TRUST, cells_per_pair
 from depthlr.training.cell import Cell
-from experiments.speed.landscape import study
+from experiments.landscape import study
 
 STUDY = study(sizes=(2, 4, 8), points=80, seeds=3)
 SEARCH, SIZES = STUDY.search, STUDY.model.sizes

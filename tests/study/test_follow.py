@@ -11,7 +11,7 @@ from depthlr.errors import DepthlrError
 from depthlr.study import Environment, Follower, open_store, read_results, read_snapshot
 from depthlr.study.record import make_record
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import study
+from experiments.landscape import study
 
 STUDY = study("grid", sizes=(3, 6), points=5)
 HERE = Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7")

@@ -14,7 +14,7 @@ from depthlr.data import load
 from depthlr.errors import DepthlrError
 from depthlr.study import SweepInterrupted, read_results, read_store, sweep, to_csv, to_json
 from depthlr.training.cell import Outcome
-from experiments.speed.landscape import Landscape, LandscapeExecutor, landscape, study
+from experiments.landscape import Landscape, LandscapeExecutor, landscape, study
 
 DEPTHS = {3: 4, 6: 7, 12: 13}
 

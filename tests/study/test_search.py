@@ -14,7 +14,7 @@ from depthlr.study import Estimate, SearchState, estimate, missing_cells
 from depthlr.study.adaptive import APART, best_index, predict_optimum
 from depthlr.study.search import LEAST, PLANS, cells_per_pair
 from depthlr.training.cell import Cell
-from experiments.speed.landscape import Landscape, landscape, study
+from experiments.landscape import Landscape, landscape, study
 from experiments.speed.search import score
 
 KINDS = sorted(PLANS)

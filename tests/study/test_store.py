@@ -18,7 +18,7 @@ from depthlr.study.record import make_record
 from depthlr.study.results import results_of
 from depthlr.study.store import _seal
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import study
+from experiments.landscape import study
 
 STUDY = study(sizes=(2, 3), points=5)
 CELLS = [Cell(size, seed, rate) for size in (2, 3) for seed in (0, 1) for rate in STUDY.search.rates]

@@ -1,6 +1,6 @@
 """Flip one bit at a random place of a finished study, read it and resume it, and say what became of its table.
 
-python -m experiments.speed bitflips --flips 3000
+python -m experiments.faults bitflips --times 3000
 
 A flip passes if the table is identical, if the damaged cells are named and all others are as they were, or if the file
 is refused with one sentence. Resuming must end in the identical table or in one sentence. The command fails on any
@@ -9,9 +9,7 @@ table that is wrong without a word, and on any exception that is not a `DepthlrE
 
 from __future__ import annotations
 
-import argparse
 import random
-import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +21,8 @@ import numpy as np
 from depthlr.errors import DepthlrError
 from depthlr.study import Environment, Results, open_store, read_results, read_snapshot, sweep, to_csv
 from depthlr.training.cell import Cell, Outcome
-from experiments.speed.landscape import Landscape, LandscapeExecutor, landscape, study
+from experiments.faults.scenario import Verdict
+from experiments.landscape import Landscape, LandscapeExecutor, landscape, study
 
 OUTCOMES = ("identical", "damaged cells named", "refused with a sentence", "WRONG", "TRACEBACK")
 HERE = Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7")
@@ -55,6 +54,13 @@ class LongExecutor(LandscapeExecutor):
         short = super().run(cell)
         long = (cell.size, cell.seed) == (self.landscape.study.model.sizes[-1], 0)
         return replace(short, losses=np.resize(short.losses, LONG if long else 2))
+
+
+def bit_flips(times: int, folder: Path) -> Verdict:
+    """The scenario."""
+    tally = flip_bits(times, folder)
+    says = ", ".join(f"{outcome} {tally.reading[outcome]:,}" for outcome in OUTCOMES if tally.reading[outcome])
+    return Verdict(times, f"reading: {says}", wrong=tuple(tally.failures))
 
 
 def flip_bits(flips: int, folder: Path, seed: int = 0) -> Tally:
@@ -113,18 +119,3 @@ def _outcome(attempt: Callable[[], Results], expected: Results, path: Path) -> t
     if same_study and kept and len(lines) + len(found.damaged) == len(table) and found.notes[0] in found.damage:
         return "damaged cells named", found.notes[0]
     return "WRONG", f"{len(lines) - 1} cells, {found.notes}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flips", type=int, default=3000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = flip_bits(arguments.flips, Path(folder), arguments.seed)
-    print(tally)
-    raise SystemExit(0 if tally.passed else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,14 @@
 """Kill a sweep with SIGKILL at random moments, resume it each time, and compare with one that was left alone.
 
-python -m experiments.speed kill 50
+python -m experiments.faults kill --times 50
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
 import sqlite3
-import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -19,11 +17,12 @@ from pathlib import Path
 
 from depthlr.study import Estimate, Record, read_results, read_store, sweep, to_csv
 from depthlr.training.cell import Cell
-from experiments.speed.landscape import Landscape, LandscapeExecutor, landscape
+from experiments.faults.scenario import Verdict
+from experiments.landscape import Landscape, LandscapeExecutor, landscape
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Killed:
     """What became of the killed sweep."""
 
     kills: int  # that hit a sweep at work
@@ -51,7 +50,14 @@ class Ticker:
         os.write(self._pipe, b"c")
 
 
-def kill_and_resume(given: Landscape, kills: int, folder: Path, seed: int = 0) -> Verdict:
+def random_kills(times: int, folder: Path) -> Verdict:
+    """The scenario."""
+    found = kill_and_resume(landscape(0), times, folder, seed=int(time.time()))
+    wrong = () if found.passed else (str(found),)
+    return Verdict(found.kills, f"nothing; the same command goes on, {found.cells} cells", found.lost, wrong=wrong)
+
+
+def kill_and_resume(given: Landscape, kills: int, folder: Path, seed: int = 0) -> Killed:
     """Kill `kills` times, then let it finish."""
     rng = random.Random(seed)
     quiet, path = folder / "quiet.sqlite", folder / "killed.sqlite"
@@ -72,7 +78,7 @@ def kill_and_resume(given: Landscape, kills: int, folder: Path, seed: int = 0) -
     with sqlite3.connect(path) as connection:
         sound = connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
-    return Verdict(hits, cells, lost, sound, to_csv(read_results(path)) == expected)
+    return Killed(hits, cells, lost, sound, to_csv(read_results(path)) == expected)
 
 
 def _run_and_kill(given: Landscape, path: Path, ticks: int, moment: float) -> int | None:
@@ -102,14 +108,3 @@ def _run_and_kill(given: Landscape, path: Path, ticks: int, moment: float) -> in
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
         raise RuntimeError("a resumed sweep failed; its traceback stands above")
     return seen.count(b"c") if os.WIFSIGNALED(status) else None
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kills", type=int, nargs="?", default=50)
-    kills = parser.parse_args().kills
-    with tempfile.TemporaryDirectory() as folder:
-        verdict = kill_and_resume(landscape(0), kills, Path(folder), seed=int(time.time()))
-    print(verdict)
-    print("passed" if verdict.passed else "FAILED")
-    raise SystemExit(0 if verdict.passed else 1)

@@ -1,0 +1,71 @@
+"""Go through every scenario, print what became of it, and write the table to results/faults.
+
+python -m experiments.faults [SCENARIO ...] [--times N] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from experiments.faults.bitflips import bit_flips
+from experiments.faults.kill import random_kills
+from experiments.faults.scenario import Scenario, Unavailable, Verdict
+from experiments.tables import write_table
+
+SCENARIOS = {
+    "kill": Scenario("driver killed (SIGKILL) at a random moment", random_kills, 50, 5),
+    "bitflips": Scenario("one bit of the file flipped", bit_flips, 3000, 60),
+}
+TABLE = Path(__file__).parents[2] / "results" / "faults" / "faults.csv"
+COLUMNS = ("scenario", "tried", "lost", "twice", "other_tables", "says")
+
+
+def verdicts(names: Sequence[str], times: int | None) -> Iterator[tuple[str, Verdict | str]]:
+    """The verdict of each scenario, or why it cannot be had here.
+
+    Args:
+        names: The scenarios.
+        times: How often to try each; None takes as often as each is worth.
+    """
+    for name in names:
+        scenario = SCENARIOS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                yield name, scenario.run(times or scenario.times, Path(folder))
+            except Unavailable as error:
+                yield name, str(error)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
+    parser.add_argument("--times", type=int, help="how often to try each")
+    parser.add_argument("--write", action="store_true", help=f"write {TABLE.relative_to(TABLE.parents[2])}")
+    options = parser.parse_args()
+    if unknown := set(options.scenarios) - set(SCENARIOS):
+        parser.error(f"there is no scenario {unknown.pop()!r}: choose from {', '.join(SCENARIOS)}")
+    print("| scenario | tried | cells lost | trained twice | other tables | what the user sees |")
+    print("|---|---|---|---|---|---|")
+    rows, failed = [], False
+    for name, found in verdicts(options.scenarios or list(SCENARIOS), options.times):
+        what = SCENARIOS[name].what
+        if isinstance(found, str):
+            print(f"| {what} | not tried: {found} | | | | |", flush=True)
+            continue
+        row = (what, found.times, found.lost, found.twice, len(found.wrong), found.says)
+        print(f"| {' | '.join(map(str, row))} |", flush=True)
+        for line in found.wrong:
+            print(f"WRONG: {line}", file=sys.stderr)
+        rows.append(dict(zip(COLUMNS, row, strict=True)))
+        failed |= not found.passed
+    if options.write:
+        write_table(TABLE, COLUMNS, rows)
+    raise SystemExit(failed)
+
+
+if __name__ == "__main__":
+    main()
