@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from depthlr.optimizers import make_optimizers
 from depthlr.random_states import preserve_random_states
-from depthlr.training.cell import Cell, Outcome, has_diverged
+from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import autocast, matmul_precision
 from depthlr.training.schedule import factors_of
 from depthlr.training.task import Task
 
 
 def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") -> Outcome:
-    """Build, initialise, train every step, whatever the loss does."""
+    """Build, initialise, train every step, whatever the loss does, and evaluate once if there are held-out examples."""
     start = time.perf_counter()
     device = torch.device(device)
     training = task.training
@@ -41,5 +41,23 @@ def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") ->
                     group["lr"] = cell.rate * factor
                 optimizer.step()
             losses.append(loss.detach())
+        evaluations = () if task.held_out is None else (evaluate_plainly(task, model, device),)
     curve = torch.stack(losses).float().cpu().numpy()
-    return Outcome(curve, time.perf_counter() - start, has_diverged(curve))
+    return Outcome(curve, time.perf_counter() - start, has_diverged(curve), evaluations)
+
+
+@torch.no_grad()
+def evaluate_plainly(task: Task, model: nn.Module, device: torch.device) -> Evaluation:
+    """The mean loss over the held-out examples, batch by batch."""
+    assert task.held_out is not None
+    held_out, batch = task.held_out.to(device), task.training.batch
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    model.eval()
+    everything = torch.arange(len(held_out), device=device)
+    for start in range(0, len(held_out), batch):
+        indices = everything[start : start + batch]
+        inputs, target = held_out.batch(indices)
+        with autocast(task.training.precision, device):
+            total += task.loss_fn(model(inputs), target).double() * len(indices)
+    model.train()
+    return Evaluation(task.training.run_steps, float(total) / len(held_out), None)

@@ -2,6 +2,7 @@
 
     python -m experiments.speed sweep --folder DIR --steps 390       # the paper's models and budget, one GPU
     python -m experiments.speed sweep --digits --steps 40 --batch 64    # small models on two CPU cores
+    python -m experiments.speed sweep --folder DIR --steps 390 --validation 5000    # judged by validation loss
 
 The sweep's time is measured whole: compilation, capture, store. The full grid's is a sample of its cells times their
 number; none of them stops early. On a GPU the plain loop uses TF32, the sweep bf16; on a CPU both use fp32, the plain
@@ -14,14 +15,15 @@ import argparse
 import json
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import torch
 
-from depthlr.data.examples import Examples
-from depthlr.study import Models, Results, Search, Study, sweep, task_at
-from depthlr.study import Training as Described
+from depthlr.data.examples import Examples, split
+from depthlr.study import Data, Models, Results, Search, Study, sweep, task_at
 from depthlr.training import Cell, GraphRunner, Training, open_engine
 from experiments.plain_loop import train_plainly
 from experiments.speed.exhaustive import PAPER, POINTS, SEEDS, SMALL, examples_from, make_task
@@ -36,25 +38,58 @@ def swept(
     low: float,
     high: float,
     examples: Examples,
+    held_out: Examples | None,
     options: argparse.Namespace,
 ) -> tuple[Results, float]:
     """An adaptive sweep from nothing to its fit, and its seconds."""
-    cuda = torch.cuda.is_available()
-    spec, vary = pattern.removesuffix("={}").rsplit("&", 1)
-    study = Study(
-        name,
-        Models(spec, vary, sizes),
-        Described(steps=options.steps, batch=options.batch, precision="bf16" if cuda else "fp32"),
-        search=Search(low=low, high=high, points=POINTS, seeds=SEEDS),
-    )
+    study = described(name, pattern, sizes, low, high, options)
+    make_task = partial(task_at, study, examples=examples, held_out=held_out)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, open_engine(partial(task_at, study, examples=examples)) as engine:
-        results = sweep(study, engine, Path(folder) / "speed.sqlite", examples=examples)
+    with tempfile.TemporaryDirectory() as folder, open_engine(make_task) as engine:
+        file = Path(folder) / "speed.sqlite"
+        results = sweep(study, engine, file, examples=examples, held_out=held_out)
     return results, time.perf_counter() - start
 
 
+def described(
+    name: str, pattern: str, sizes: tuple[int, ...], low: float, high: float, options: argparse.Namespace
+) -> Study:
+    """The study that is swept."""
+    spec, vary = pattern.removesuffix("={}").rsplit("&", 1)
+    training = Training(
+        steps=options.steps,
+        batch=options.batch,
+        precision="bf16" if torch.cuda.is_available() else "fp32",
+        metric="validation" if options.validation else "budget",
+    )
+    search = Search(low=low, high=high, points=POINTS, seeds=SEEDS)
+    return Study(name, Models(spec, vary, sizes), training, Data(validation=options.validation), search)
+
+
+def evaluation_share(study: Study, examples: Examples, held_out: Examples) -> float:
+    """The share of a cell's time that goes into its evaluation, at the study's largest size.
+
+    Cells with and without evaluation are trained in turn, so that a change of the machine's speed is the same for both.
+    """
+    size = study.model.sizes[-1]
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(3):
+        for evaluated in (True, False):
+            judged = study if evaluated else replace(study, training=replace(study.training, metric="budget"))
+            make_task = partial(task_at, judged, examples=examples, held_out=held_out if evaluated else None)
+            with open_engine(make_task, workers=1) as engine:
+                engine.submit(Cell(size, 0, study.search.low)).result()  # builds, compiles and captures
+                seconds[evaluated].append(engine.submit(Cell(size, 0, study.search.low)).result().seconds)
+    return 1 - median(seconds[False]) / median(seconds[True])
+
+
 def plain_seconds(
-    pattern: str, size: int, rates: list[float], examples: Examples, options: argparse.Namespace
+    pattern: str,
+    size: int,
+    rates: list[float],
+    examples: Examples,
+    held_out: Examples | None,
+    options: argparse.Namespace,
 ) -> float:
     """One cell of the plain loop, the mean of a sample."""
     cuda = torch.cuda.is_available()
@@ -66,6 +101,7 @@ def plain_seconds(
         Cell(size, 0, rates[0]),
         device,
     )
+    task = replace(task, held_out=held_out)
     return sum(train_plainly(task, Cell(size, 0, rate), device).seconds for rate in rates) / len(rates)
 
 
@@ -90,9 +126,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--models", nargs="+", default=list(PAPER))
+    parser.add_argument("--validation", type=int, help="examples held out, on which every cell is evaluated")
     parser.add_argument("--json")
     options = parser.parse_args()
-    examples = examples_from(options)
+    examples, held_out = examples_from(options), None
+    if options.validation:
+        examples, held_out = split(examples, options.validation)
     cuda = torch.cuda.is_available()
     report: dict[str, object] = {
         "device": torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads",
@@ -104,9 +143,10 @@ def main() -> None:
     for name in options.models:
         pattern, sizes, low, high = (SMALL if options.digits else PAPER)[name]
         # Before and after the sweep, so that a machine that slows down in between slows down both.
-        before = {size: plain_seconds(pattern, size, [low, 10 * low, 100 * low], examples, options) for size in sizes}
-        results, seconds = swept(name, pattern, sizes, low, high, examples, options)
-        after = {size: plain_seconds(pattern, size, [low, 10 * low, 100 * low], examples, options) for size in sizes}
+        rates = [low, 10 * low, 100 * low]
+        before = {size: plain_seconds(pattern, size, rates, examples, held_out, options) for size in sizes}
+        results, seconds = swept(name, pattern, sizes, low, high, examples, held_out, options)
+        after = {size: plain_seconds(pattern, size, rates, examples, held_out, options) for size in sizes}
         sample = {size: (before[size] + after[size]) / 2 for size in sizes}
         grids = [sum(times.values()) * POINTS * len(SEEDS) for times in (before, after)]
         grid = sum(grids) / 2
@@ -128,6 +168,10 @@ def main() -> None:
             f"{entry['ratio']:.1f} times faster",
             flush=True,
         )
+        if held_out is not None:
+            study = described(name, pattern, sizes, low, high, options)
+            entry["evaluation_share"] = evaluation_share(study, examples, held_out)
+            print(f"    evaluation takes {entry['evaluation_share']:.1%} of a cell's time at size {sizes[-1]}")
         if cuda and not options.digits:
             size = TIMED_SIZE[name]
             entry["step_milliseconds"], entry["lanes"] = step_milliseconds(pattern, size, examples)

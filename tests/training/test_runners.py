@@ -29,6 +29,7 @@ from torch import nn
 
 from depthlr import check
 from depthlr.data import load_digits
+from depthlr.data.examples import split
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import OPTIMIZERS, CapturedMuon
 from depthlr.training import (
@@ -77,6 +78,15 @@ def test_the_serial_runner_equals_the_plain_loop_to_the_last_bit(name: str) -> N
     for cell, outcome in SerialRunner(task).train(CELLS):
         assert np.array_equal(outcome.losses, train_plainly(task, cell).losses)
         assert not outcome.diverged
+
+
+def test_an_evaluation_equals_that_of_the_plain_loop() -> None:
+    # 96 is a multiple of the batch: the runner's equal batches leave no example out
+    task = replace(tiny_task(2, PATTERNS["resnet + bn"]), held_out=split(load_digits(), 96)[1])
+    expected = train_plainly(task, CELLS[0]).evaluations[0]
+    ((_, outcome),) = SerialRunner(task).train(CELLS[:1])
+    assert outcome.evaluations[-1].loss == pytest.approx(expected.loss, rel=1e-6)
+    assert outcome.evaluations[-1].steps == expected.steps
 
 
 def test_frozen_weights_stay_as_they_are_in_every_runner() -> None:
