@@ -139,7 +139,7 @@ def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
     training = pool.train(CELLS[:1])
     trained = threading.Thread(target=lambda: next(training, None), daemon=True)
     trained.start()
-    process = pool._workers[0].process
+    (process,) = [worker.process for worker in pool._workers]
     pool.close()
     assert not process.is_alive()
     trained.join(timeout=60)
@@ -148,7 +148,7 @@ def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
 
 def test_a_pool_that_is_forgotten_leaves_no_process() -> None:
     pool = Workers(endless_task, workers=1)
-    process = pool._workers[0].process
+    (process,) = [worker.process for worker in pool._workers]
     pool._life.close()  # as when this process dies
     process.join(timeout=60)
     assert process.exitcode == 1
@@ -201,7 +201,7 @@ def test_what_a_model_prints_in_a_worker_goes_to_standard_error(capfd) -> None:
 def test_closing_ends_a_worker_that_is_stopped() -> None:
     pool = Workers(tiny_task, workers=1)
     list(pool.train(CELLS[:1]))
-    pid = pool._workers[0].process.pid
+    (pid,) = [worker.process.pid for worker in pool._workers]
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED)
     closing = threading.Thread(target=pool.close, daemon=True)

@@ -1,7 +1,6 @@
 """Layer 3: executors on many machines, Ray and SLURM."""
 
 from depthlr.cluster.ray import RayExecutor
-from depthlr.cluster.remote import Remote
 from depthlr.cluster.slurm import SlurmExecutor
 
-__all__ = ["RayExecutor", "Remote", "SlurmExecutor"]
+__all__ = ["RayExecutor", "SlurmExecutor"]

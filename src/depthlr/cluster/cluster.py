@@ -10,7 +10,7 @@ from typing import Any
 from depthlr.check import one_of
 from depthlr.errors import DepthlrError
 from depthlr.training.executor import Executor, Limits
-from depthlr.training.workers import MakeTask
+from depthlr.training.task import MakeTask
 
 MOST_JOBS = 64  # that wait or run at once
 

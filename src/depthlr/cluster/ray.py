@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from depthlr.cluster.remote import Remote, needed, train_cell
+from depthlr.cluster.remote import needed, train_cell
 from depthlr.training.cell import Cell, Outcome
-from depthlr.training.executor import Limits
-from depthlr.training.workers import MakeTask
+from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.task import MakeTask
 
 
-class RayExecutor(Remote):
+class RayExecutor(JobExecutor):
     """Trains each cell as one task of Ray. The task of the cells, with its data, is put into Ray's store once.
 
     Args:
@@ -52,22 +52,23 @@ class RayExecutor(Remote):
         if self._opened:
             self._ray.shutdown()
 
-    def _submit(self, cells: Sequence[Cell]) -> Iterable[Any]:
+    def _submit(self, handles: Sequence[Handle]) -> Iterable[Any]:
         # In a list, Ray hands the reference over as it is: a worker gets the data once a size, not once a cell.
-        return [self._train.remote([self._task], cell, self._device, self._threads) for cell in cells]
+        return [self._train.remote([self._task], handle.cell, self._device, self._threads) for handle in handles]
 
-    def _done(self, futures: Sequence[Any], timeout: float | None) -> Iterable[Any]:
-        return list(self._ray.wait(list(futures), num_returns=1, timeout=timeout)[0])
+    def _wait(self, jobs: Sequence[Any], timeout: float | None) -> Sequence[Any]:
+        done: list[Any] = self._ray.wait(list(jobs), num_returns=1, timeout=timeout)[0]
+        return done
 
-    def _result(self, future: Any) -> Outcome | str:
+    def _outcome(self, job: Any) -> Outcome | str:
         try:
-            outcome: Outcome = self._ray.get(future)
+            outcome: Outcome = self._ray.get(job)
             return outcome
         except self._ray.exceptions.RayError as error:
-            return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            return f"its worker was lost ({type(error).__name__}: {str(error).splitlines()[0]})"
 
-    def _cancel(self, future: Any) -> None:
-        self._ray.cancel(future, force=True)
+    def _end(self, job: Any) -> None:
+        self._ray.cancel(job, force=True)
 
 
 def _train_from(task: list[Any], cell: Cell, device: str, threads: int) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import Any
 
 import torch
 
-from depthlr.cluster.remote import Remote, needed, train_cell
+from depthlr.cluster.remote import needed, train_cell
 from depthlr.training.cell import Cell, Outcome
-from depthlr.training.executor import Limits
-from depthlr.training.workers import MakeTask
+from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.task import MakeTask
 
 POLL = 1.0  # seconds between two looks at the result files
 
 
-class SlurmExecutor(Remote):
+class SlurmExecutor(JobExecutor):
     """Trains cells as jobs, those that wait together as one array job. Their result files are polled.
 
     Args:
@@ -49,34 +48,27 @@ class SlurmExecutor(Remote):
         super().__init__(capacity, limits)
         place = Path(folder).resolve()
         place.mkdir(parents=True, exist_ok=True)
-        self._jobs = needed("submitit", "slurm").AutoExecutor(folder=place, cluster=cluster)
-        self._jobs.update_parameters(name="depthlr", **options)
+        self._submitit = needed("submitit", "slurm").AutoExecutor(folder=place, cluster=cluster)
+        self._submitit.update_parameters(name="depthlr", **options)
         self._file = place / "task.pt"
         torch.save(make_task, self._file)
-        self._device, self._poll, self._threads = device, poll, int(options.get("cpus_per_task", 1))
+        self._device, self.poll, self._threads = device, poll, int(options.get("cpus_per_task", 1))
 
-    def _submit(self, cells: Sequence[Cell]) -> Iterable[Any]:
-        with self._jobs.batch():
-            jobs = [self._jobs.submit(_train_from, self._file, cell, self._device, self._threads) for cell in cells]
+    def _submit(self, handles: Sequence[Handle]) -> Iterable[Any]:
+        arguments = [(self._file, handle.cell, self._device, self._threads) for handle in handles]
+        with self._submitit.batch():
+            jobs = [self._submitit.submit(_train_from, *given) for given in arguments]
         return jobs
 
-    def _done(self, futures: Sequence[Any], timeout: float | None) -> Iterable[Any]:
-        until = None if timeout is None else time.monotonic() + timeout
-        while True:
-            done = [job for job in futures if job.done()]
-            if done or (until is not None and time.monotonic() >= until):
-                return done
-            time.sleep(self._poll if until is None else min(self._poll, max(0.0, until - time.monotonic())))
-
-    def _result(self, future: Any) -> Outcome | str:
-        error = future.exception()
+    def _outcome(self, job: Any) -> Outcome | str:
+        error = job.exception()
         if error is not None:
-            return f"job {future.job_id}, {type(error).__name__}"
-        outcome: Outcome = future.result()
+            return f"its worker was lost (job {job.job_id}, {type(error).__name__})"
+        outcome: Outcome = job.result()
         return outcome
 
-    def _cancel(self, future: Any) -> None:
-        future.cancel(check=False)
+    def _end(self, job: Any) -> None:
+        job.cancel(check=False)
 
 
 def _train_from(file: Path, cell: Cell, device: str, threads: int) -> Outcome:

@@ -11,18 +11,18 @@ import csv
 import json
 import math
 import os
-import queue
 import shlex
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import cycle, islice
 from pathlib import Path
 from string import Formatter
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,12 +30,12 @@ import torch
 from depthlr import check
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.training.cell import Cell, Evaluation, Outcome, failed_outcome, has_diverged
-from depthlr.training.executor import Executor, Handle, Limits
+from depthlr.training.executor import Handle, JobExecutor, Limits
 
 FIELDS = ("rate", "size", "seed")
 KEY = "loss"
 GRACE = 10.0  # seconds that a command has to end its own processes, as torchrun does, before it is killed
-LEFTOVER = 1.0  # seconds to read on after the command ended, where a process that it left behind holds its output
+READ = 1 << 20  # bytes of standard output that are read at a time
 TAIL = 4096  # bytes of standard error in which its last line is looked for
 
 
@@ -72,7 +72,7 @@ def read_report(line: str, key: str = KEY) -> dict[str, Any] | None:
     return None
 
 
-class Commands(Executor):
+class Commands(JobExecutor):
     """Runs a command for each cell, several at a time.
 
     Args:
@@ -94,184 +94,161 @@ class Commands(Executor):
         key: str = KEY,
         shell: bool = False,
     ) -> None:
-        super().__init__()
-        self._gpus = visible_gpus()
-        self.capacity = workers or max(1, len(self._gpus))
-        self._command, self._limits = command, limits or Limits()
-        self._result, self._key, self._shell = result, key, shell
-        self._running: dict[int, _Run] = {}  # by slot, which decides the GPU
-        self._events: queue.SimpleQueue[tuple[_Run, Mapping[str, Any] | None]] = queue.SimpleQueue()
-
-    def work(self, timeout: float | None = None) -> None:
-        self._begin()
-        if not self._running:
-            return
-        limit = self._limits.timeout
-        left = [limit - run.seconds for run in self._running.values() if limit is not None and run.ended is None]
-        wait = min([*left, *([] if timeout is None else [timeout])], default=None)
-        with suppress(queue.Empty):
-            self._take(*self._events.get(timeout=None if wait is None else max(0.0, wait)))
-            while True:
-                self._take(*self._events.get_nowait())
-        for run in list(self._running.values()):
-            if limit is not None and run.ended is None and run.seconds > limit:
-                run.end(failed_outcome(f"it took longer than {limit:g} s", run.seconds))
-        self._begin()
-
-    def stop(self, handle: Handle) -> bool:
-        for run in self._running.values():
-            if run.handle is handle:
-                run.end(failed_outcome("cancelled", run.seconds))
-        return True
+        gpus: list[str | None] = [*visible_gpus()]
+        super().__init__(workers or max(1, len(gpus)), limits)
+        self._free_gpus = deque(islice(cycle(gpus or [None]), self.capacity))  # one for each command that may run
+        self._command, self._result, self._key, self._shell = command, result, key, shell
 
     def close(self) -> None:
         """End the commands, and wait until they are gone."""
-        for run in self._running.values():
-            run.end(failed_outcome("closed", run.seconds))
-        while self._running:
-            self._take(*self._events.get())
+        for run in self._jobs:
+            run.signal(signal.SIGTERM)  # all of them, before any is waited for
+        for run in self._jobs:
+            run.wait()
+            run.close()
+        self._jobs.clear()
 
-    def _begin(self) -> None:
-        for slot in range(self.capacity):
-            if slot in self._running or (handle := self._next()) is None:
-                continue
-            try:
-                self._running[slot] = self._start(handle, slot)
-            except OSError as error:
-                self._finish(handle, failed_outcome(f"the command cannot be started ({error})", 0.0))
+    def _submit(self, handles: Sequence[Handle]) -> list[_Run]:
+        return [self._start(handle.cell) for handle in handles]
 
-    def _start(self, handle: Handle, slot: int) -> _Run:
-        cell = handle.cell
-        words = [fill_template(word, cell) for word in shlex.split(self._command)]
-        gpu = {"CUDA_VISIBLE_DEVICES": self._gpus[slot % len(self._gpus)]} if self._gpus else {}
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
-        process = subprocess.Popen(
-            fill_template(self._command, cell) if self._shell else words,
-            shell=self._shell,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **gpu},  # so that losses arrive when they are printed
-            start_new_session=True,  # one signal reaches all its processes, and Ctrl-C reaches none of them
-        )
-        run = _Run(handle, process, errors, _file_stamp(self._result and fill_template(self._result, cell)))
-        threading.Thread(target=self._follow, args=(run,), daemon=True).start()
-        return run
+    def _start(self, cell: Cell) -> _Run:
+        line: str | list[str] = fill_template(self._command, cell)
+        if not self._shell:
+            line = [fill_template(word, cell) for word in shlex.split(self._command)]
+        result = None if self._result is None else Path(fill_template(self._result, cell))
+        return _Run(line, self._free_gpus.popleft(), self._key, result)
 
-    def _follow(self, run: _Run) -> None:
-        """In a thread: tell of every loss that is printed, and of the end."""
-        reader = threading.Thread(target=self._read, args=(run,), daemon=True)
-        reader.start()
-        run.process.wait()
-        run.signal(signal.SIGKILL)  # what it left behind in its group
-        reader.join(LEFTOVER)
-        self._events.put((run, None))
+    def _outcome(self, job: _Run) -> Outcome | str:
+        found = job.outcome()
+        self._release(job)
+        return found
 
-    def _read(self, run: _Run) -> None:
-        assert run.process.stdout is not None
-        with run.process.stdout as lines:
-            for line in lines:
-                found = read_report(line.decode(errors="replace"), self._key)
-                if found is not None:
-                    self._events.put((run, found))
+    def _end(self, job: _Run) -> None:
+        job.signal(signal.SIGTERM)
+        job.wait()
+        self._release(job)
 
-    def _take(self, run: _Run, found: Mapping[str, Any] | None) -> None:
-        """A loss that a command printed, or its end."""
-        slot = next((slot for slot, known in self._running.items() if known is run), None)
-        if slot is None:
-            return
-        if found is not None:
-            run.report(found, self._key)
-            return
-        del self._running[slot]
-        code = run.process.returncode
-        reason = run.last_error()
-        run.close()
-        if run.ended is not None:
-            self._finish(run.handle, run.ended)
-        elif code < 0:
-            died = failed_outcome(f"its process died (signal {signal.Signals(-code).name})", run.seconds)
-            self._lose(run.handle, self._limits.retries, died)
-        elif code:
-            self._finish(run.handle, failed_outcome(reason or f"exit code {code}", run.seconds))
-        else:
-            self._finish(run.handle, self._outcome(run))
-
-    def _outcome(self, run: _Run) -> Outcome:
-        """Of a command that succeeded."""
-        if self._result is None:
-            if run.last is None:
-                return failed_outcome(f"it printed no line of JSON with {self._key!r}", run.seconds)
-            return run.outcome(run.last, self._key)
-        path = Path(fill_template(self._result, run.handle.cell))
-        if _file_stamp(str(path)) in (None, run.written):
-            return failed_outcome(f"it wrote no {path}", run.seconds)
-        try:
-            found = _read_result(path, self._key)
-        except (OSError, ValueError, RecursionError) as error:
-            return failed_outcome(f"{path} cannot be read ({error})", run.seconds)
-        if found is None:
-            return failed_outcome(f"{path} has no {self._key!r}", run.seconds)
-        return run.outcome(found, self._key)
+    def _release(self, job: _Run) -> None:
+        self._free_gpus.append(job.gpu)
+        job.close()
 
 
 class _Run:
-    """A command that runs, and what it has printed."""
+    """A command that runs, and the losses that it has printed."""
 
-    def __init__(self, handle: Handle, process: subprocess.Popen[bytes], errors: IO[bytes], written: object) -> None:
-        self.handle, self.process, self.written = handle, process, written
-        self.last: Mapping[str, Any] | None = None
-        self.ended: Outcome | None = None  # decided before the command ended
-        self._errors = errors
-        self._losses: list[float] = []
+    def __init__(self, line: str | list[str], gpu: str | None, key: str, result: Path | None) -> None:
+        self.gpu, self._key, self._result = gpu, key, result
+        self._before = _file_stamp(result)
         self._started = time.monotonic()
-        self._killer: threading.Timer | None = None
+        self._losses: list[float] = []
+        self._last: Mapping[str, Any] | None = None
+        self._diverged = False
+        self._read, self._rest = 0, b""  # bytes that were read, and the line that is not complete
+        # Files, so that a command never waits for its reader, and a process that it leaves behind holds up nothing.
+        self._output, self._errors = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115 (closed by `close`)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._cannot_start = ""
+        try:
+            self._process = subprocess.Popen(
+                line,
+                shell=isinstance(line, str),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._errors,
+                # Unbuffered, so that losses arrive when they are printed.
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})},
+                start_new_session=True,  # one signal reaches all its processes, and Ctrl-C reaches none of them
+            )
+        except OSError as error:
+            self._cannot_start = f"the command cannot be started ({error})"
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def report(self, found: Mapping[str, Any], key: str) -> None:
-        """A line with a loss; a command whose loss has diverged is ended."""
-        self.last = found
-        self._losses.append(_number(found[key]))
-        if self.ended is None and has_diverged(_single([self._losses[0], self._losses[-1]])):
-            self.end(Outcome(_single(self._losses), self.seconds, True))
-
-    def outcome(self, found: Mapping[str, Any], key: str) -> Outcome:
-        """The outcome with this final loss, and the accuracy beside it, if there is one."""
-        loss, accuracy = _number(found[key]), _number(found.get("accuracy"))
-        steps = max(1, len(self._losses))
-        evaluation = Evaluation(steps, loss, accuracy if 0 <= accuracy <= 1 else None)
-        diverged = not math.isfinite(loss)
-        evaluations = () if diverged or evaluation.accuracy is None else (evaluation,)
-        return Outcome(_single(self._losses), self.seconds, diverged, evaluations, loss=loss)
-
-    def end(self, outcome: Outcome) -> None:
-        """Ask the command to end; it has this outcome."""
-        if self.ended is None:
-            self.ended = outcome
+    def done(self) -> bool:
+        """Read what was printed. A command whose loss has diverged is ended."""
+        ended = self._process is None or self._process.poll() is not None
+        if ended:
+            self.signal(signal.SIGKILL)  # what it left behind in its group
+        self._read_losses(ended)
+        if self._diverged and not ended:
             self.signal(signal.SIGTERM)
-            self._killer = threading.Timer(GRACE, self.signal, [signal.SIGKILL])
-            self._killer.daemon = True
-            self._killer.start()
+            self.wait()
+        return ended or self._diverged
+
+    def outcome(self) -> Outcome | str:
+        """Return what came of a command that is done, or how it died."""
+        seconds = time.monotonic() - self._started
+        if self._process is None:
+            return failed_outcome(self._cannot_start, 0.0)
+        if self._diverged:
+            return Outcome(_single(self._losses), seconds, True)
+        code = self._process.returncode
+        if code < 0:
+            return f"its process died (signal {signal.Signals(-code).name})"
+        if code:
+            return failed_outcome(self._last_error() or f"exit code {code}", seconds)
+        try:
+            found = self._last if self._result is None else self._read_result(self._result)
+        except DepthlrError as error:
+            return failed_outcome(str(error), seconds)
+        if found is None:
+            return failed_outcome(f"it printed no line of JSON with {self._key!r}", seconds)
+        loss, accuracy = _number(found[self._key]), _number(found.get("accuracy"))
+        diverged = not math.isfinite(loss)
+        evaluations: tuple[Evaluation, ...] = ()
+        if not diverged and 0 <= accuracy <= 1:
+            evaluations = (Evaluation(max(1, len(self._losses)), loss, accuracy),)
+        return Outcome(_single(self._losses), seconds, diverged, evaluations, loss=loss)
 
     def signal(self, number: int) -> None:
-        """To all processes of the command's group."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
+        """Send a signal to all processes of the command's group."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
 
-    def last_error(self) -> str:
-        """The last line of standard error."""
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - TAIL))
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    def wait(self) -> None:
+        """Wait until the command has ended, or kill it."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE)
+            self.signal(signal.SIGKILL)
+            self._process.wait()
 
     def close(self) -> None:
+        self._output.close()
         self._errors.close()
-        if self._killer is not None:
-            self._killer.cancel()
+
+    def _read_losses(self, ended: bool) -> None:
+        while new := os.pread(self._output.fileno(), READ, self._read):  # the file's own position is the command's
+            self._read += len(new)
+            *lines, self._rest = (self._rest + new).split(b"\n")
+            for line in lines:
+                self._read_line(line)
+        if ended:
+            self._read_line(self._rest)
+
+    def _read_line(self, line: bytes) -> None:
+        found = read_report(line.decode(errors="replace"), self._key)
+        if found is not None and not self._diverged:
+            self._last = found
+            self._losses.append(_number(found[self._key]))
+            self._diverged = has_diverged(_single([self._losses[0], self._losses[-1]]))
+
+    def _last_error(self) -> str:
+        """The last line of standard error."""
+        size = os.fstat(self._errors.fileno()).st_size
+        text = os.pread(self._errors.fileno(), TAIL, max(0, size - TAIL)).decode(errors="replace")
+        return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+
+    def _read_result(self, path: Path) -> Mapping[str, Any]:
+        """The object with the loss in the file that the command wrote."""
+        if _file_stamp(path) in (None, self._before):
+            raise DepthlrError(f"it wrote no {path}")
+        try:
+            found = read_result(path, self._key)
+        except (OSError, ValueError, RecursionError) as error:
+            raise DepthlrError(f"{path} cannot be read ({error})") from error
+        if found is None:
+            raise DepthlrError(f"{path} has no {self._key!r}")
+        return found
 
 
 def visible_gpus() -> list[str]:
@@ -282,16 +259,16 @@ def visible_gpus() -> list[str]:
     return [name.strip() for name in named.split(",") if name.strip()]
 
 
-def _file_stamp(path: str | None) -> tuple[int, int, int] | None:
+def _file_stamp(path: Path | None) -> tuple[int, int, int] | None:
     """What tells a file that was written since from the one that was there before."""
     try:
-        found = None if path is None else os.stat(path)
+        found = None if path is None else path.stat()
     except OSError:
         return None
     return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _read_result(path: Path, key: str) -> Mapping[str, Any] | None:
+def read_result(path: Path, key: str) -> Mapping[str, Any] | None:
     """The object of a result file that holds the loss: the whole file, its last line with one, or its last row."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".csv":

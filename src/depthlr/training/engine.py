@@ -9,7 +9,8 @@ from depthlr.training.device import available_cores, default_device
 from depthlr.training.executor import BySize, Executor, Limits
 from depthlr.training.graphs import MOST_LANES, GraphRunner
 from depthlr.training.serial import SerialRunner
-from depthlr.training.workers import MakeTask, Workers
+from depthlr.training.task import MakeTask
+from depthlr.training.workers import Workers
 
 
 @contextmanager

@@ -7,15 +7,17 @@ its only writer. The same contract tests run on every executor (`tests/training/
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Cell, Outcome, outcome_or_failure
+from depthlr.training.cell import Cell, Outcome, failed_outcome, outcome_or_failure
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,12 @@ class Limits:
 class Handle:
     """A submitted cell, as `Executor.submit` returns it."""
 
-    __slots__ = ("_begun", "_cancelled", "_executor", "_outcome", "cell", "tries")
+    __slots__ = ("_begun", "_cancelled", "_executor", "_outcome", "cell", "started", "tries")
 
     def __init__(self, cell: Cell, executor: Executor) -> None:
         self.cell = cell
         self.tries = 0  # how often its training was begun
+        self.started = math.inf  # when it was begun last, by the monotonic clock
         self._executor = executor
         self._outcome: Outcome | None = None
         self._begun = self._cancelled = False
@@ -147,7 +150,7 @@ class Executor(ABC):
         handle = self._peek()
         if handle is not None:
             self._waiting.popleft()
-            handle._begun = True
+            handle._begun, handle.started = True, time.monotonic()
             handle.tries += 1
         return handle
 
@@ -162,14 +165,6 @@ class Executor(ABC):
             self._finished.append(handle)
             self._open -= 1
 
-    def _lose(self, handle: Handle, retries: int, outcome: Outcome) -> None:
-        """The process that trained a cell died: try it again first of all, or finish it if it was tried enough."""
-        if handle.tries > retries:
-            self._finish(handle, outcome)
-        elif handle.open:
-            handle._begun = False
-            self._waiting.appendleft(handle)
-
 
 class InProcess(Executor):
     """Trains cells in this process, one after the other, by a method of the subclass."""
@@ -182,6 +177,93 @@ class InProcess(Executor):
         handle = self._next()
         if handle is not None:
             self._finish(handle, outcome_or_failure(partial(self.run, handle.cell)))
+
+
+class JobExecutor(Executor):
+    """Trains each cell as a job outside of this thread of control: a process, a command, a task on another machine.
+
+    A subclass says how jobs are submitted, waited for, read and ended. An error of the user's own code is an outcome.
+    So a job without an outcome has lost its process, and its cell is tried again.
+
+    Args:
+        capacity: Jobs that run at once.
+        limits: The time limit of a cell, and how often it is tried again.
+    """
+
+    poll = 0.05  # seconds between two looks at the jobs, where nothing better than looking is known
+
+    def __init__(self, capacity: int, limits: Limits | None = None) -> None:
+        super().__init__()
+        self.capacity, self._limits = capacity, limits or Limits()
+        self._jobs: dict[Any, Handle] = {}  # that run, with their cells
+
+    def work(self, timeout: float | None = None) -> None:
+        self._begin()
+        if not self._jobs:
+            return
+        limit = math.inf if self._limits.timeout is None else self._limits.timeout
+        wait = limit - max(map(_seconds, self._jobs.values()))
+        wait = max(0.0, wait if timeout is None else min(wait, timeout))
+        for job in self._wait(list(self._jobs), None if wait == math.inf else wait):
+            handle = self._jobs.pop(job)
+            outcome = self._outcome(job)
+            if isinstance(outcome, Outcome):
+                self._finish(handle, outcome)
+            elif handle.tries > self._limits.retries:
+                self._finish(handle, failed_outcome(outcome, _seconds(handle)))
+            else:  # first of all
+                handle._begun = False
+                self._waiting.appendleft(handle)
+        for handle in list(self._jobs.values()):
+            if _seconds(handle) > limit:
+                self.stop(handle)
+                self._finish(handle, failed_outcome(f"it took longer than {limit:g} s", _seconds(handle)))
+        self._begin()  # before the caller sees the outcomes: writing them takes a while
+
+    def stop(self, handle: Handle) -> bool:
+        for job in [job for job, running in self._jobs.items() if running is handle]:
+            del self._jobs[job]
+            self._end(job)
+        return True
+
+    def close(self) -> None:
+        for job in self._jobs:
+            self._end(job)
+        self._jobs.clear()
+
+    def _begin(self) -> None:
+        handles: list[Handle] = []
+        while len(self._jobs) + len(handles) < self.capacity and (handle := self._next()) is not None:
+            handles.append(handle)
+        if handles:
+            self._jobs |= zip(self._submit(handles), handles, strict=True)
+
+    @abstractmethod
+    def _submit(self, handles: Sequence[Handle]) -> Iterable[Any]:
+        """Begin a job for each cell. A cell whose job is not ready to train is given a later `started`."""
+
+    def _wait(self, jobs: Sequence[Any], timeout: float | None) -> Sequence[Any]:
+        """Return the jobs that are done. Wait for one of them at most so many seconds."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            done = [job for job in jobs if job.done()]
+            left = until - time.monotonic()
+            if done or left <= 0:
+                return done
+            time.sleep(min(self.poll, left))
+
+    @abstractmethod
+    def _outcome(self, job: Any) -> Outcome | str:
+        """Return the outcome of a job that is done, or how its process was lost."""
+
+    @abstractmethod
+    def _end(self, job: Any) -> None:
+        """End a job in the middle."""
+
+
+def _seconds(handle: Handle) -> float:
+    """How long a cell has been trained; less than 0 if that has not begun."""
+    return time.monotonic() - handle.started
 
 
 class BySize(Executor):

@@ -19,13 +19,13 @@ from torch import Tensor
 from depthlr.optimizers import make_optimizers
 from depthlr.random_states import preserve_random_states
 from depthlr.trace.run import preserve_attributes
-from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged
+from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged, outcome_or_failure
 from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess
 from depthlr.training.feed import open_feed
 from depthlr.training.schedule import factors_of
 from depthlr.training.step import HeldOut, Step, WeightAverage
-from depthlr.training.task import Task
+from depthlr.training.task import MakeTask, Task
 
 SEEDS_KEPT = 8  # whose order of examples is kept
 
@@ -103,6 +103,36 @@ class SerialRunner(InProcess):
                 self._held_out.advance()
                 self._held_out.add_batch(model)
         return self._held_out.evaluation(steps)
+
+
+class WarmRunner:
+    """Trains cells of any size. The model of the last size stays warm; after a failure it is built anew.
+
+    Args:
+        make_task: Returns the task of a size.
+        device: What cells train on.
+    """
+
+    def __init__(self, make_task: MakeTask, device: torch.device | str = "cpu") -> None:
+        self._make_task, self._device = make_task, device
+        self._runners: dict[int, SerialRunner] = {}  # of one size at most
+
+    def train(self, cell: Cell) -> Outcome:
+        """Return a cell's outcome, whatever the code of its model does.
+
+        Args:
+            cell: What to train.
+        """
+        outcome = outcome_or_failure(lambda: self._runner(cell.size).run(cell))
+        if outcome.failure is not None:
+            self._runners.clear()  # what a failed run left in the model is not trusted
+        return outcome
+
+    def _runner(self, size: int) -> SerialRunner:
+        if size not in self._runners:
+            self._runners.clear()
+            self._runners[size] = SerialRunner(self._make_task(size), self._device)
+        return self._runners[size]
 
 
 def try_step(task: Task) -> None:

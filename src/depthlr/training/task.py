@@ -78,3 +78,6 @@ class Task:
         if self.training.label_smoothing and self.loss_fn is mean_cross_entropy:
             return partial(mean_cross_entropy, label_smoothing=self.training.label_smoothing)
         return self.loss_fn
+
+
+MakeTask = Callable[[int], Task]  # of a size

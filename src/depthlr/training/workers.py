@@ -13,8 +13,9 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,136 +24,94 @@ from typing import Any
 import torch
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Cell, Outcome, failed_outcome, outcome_or_failure
-from depthlr.training.executor import Executor, Handle, Limits
-from depthlr.training.serial import SerialRunner
-from depthlr.training.task import Task
-
-MakeTask = Callable[[int], Task]
+from depthlr.training.cell import Outcome
+from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.serial import WarmRunner
+from depthlr.training.task import MakeTask
 
 
-class Workers(Executor):
+class Workers(JobExecutor):
     """A pool of processes. `make_task(size)` is called in the workers, so it must be picklable."""
 
     def __init__(self, make_task: MakeTask, workers: int, limits: Limits | None = None) -> None:
-        super().__init__()
-        self.capacity = workers
-        self._limits = limits or Limits()
+        super().__init__(workers, limits)
         self._context = get_context("spawn")
         self._ends, self._life = self._context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
         self._file = _write_task(make_task)
-        self._workers = [self._start() for _ in range(workers)]
-
-    def work(self, timeout: float | None = None) -> None:
-        self._give()
-        self._wait(timeout)
-        for worker in self._workers:
-            done = worker.at_work
-            if done is None:
-                continue
-            outcome = worker.outcome(self._limits)
-            if worker.lost:
-                worker.kill()
-            if outcome is not None:
-                self._finish(done, outcome)
-            elif worker.lost:
-                self._lose(done, self._limits.retries, failed_outcome(worker.epitaph, worker.seconds))
-        self._give()  # before the caller sees the outcomes: writing them takes a while
-
-    def stop(self, handle: Handle) -> bool:
-        for worker in self._workers:
-            if worker.at_work is handle:
-                worker.lost, worker.at_work = True, None
-                worker.kill()
-        return True
+        self._workers: set[_Worker] = set()
+        self._idle = [self._start() for _ in range(workers)]
 
     def close(self) -> None:
         """End the processes, in the middle of a cell if need be: nobody is left to hear of it."""
         self._life.close()  # first: however the rest is interrupted, nothing runs on
         self._file.unlink(missing_ok=True)
-        for worker in self._workers:
-            worker.kill()
-
-    def _give(self) -> None:
-        """Cells to idle workers; one that was lost is replaced when there is a cell for it."""
-        for place, worker in enumerate(self._workers):
-            if worker.at_work is None and (handle := self._next()) is not None:
-                if worker.lost:
-                    worker = self._workers[place] = self._start()
-                worker.give(handle)
+        for worker in list(self._workers):
+            self._end(worker)
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(self._file, self._ends, theirs), daemon=True)
         process.start()
         theirs.close()
-        return _Worker(process, ours)
+        worker = _Worker(process, ours)
+        self._workers.add(worker)
+        return worker
 
-    def _wait(self, timeout: float | None) -> None:
-        """Until a worker has something to say, or a cell's time is up."""
-        busy = [worker for worker in self._workers if worker.at_work is not None]
-        if busy:
-            left = min(math.inf if timeout is None else timeout, *(worker.left(self._limits) for worker in busy))
-            connection.wait([worker.connection for worker in busy], None if left == math.inf else max(0.0, left))
+    def _submit(self, handles: Sequence[Handle]) -> list[_Worker]:
+        """Cells to idle workers; one that was lost is replaced when there is a cell for it."""
+        chosen = []
+        for handle in handles:
+            worker = self._idle.pop() if self._idle else self._start()
+            if not worker.ready:
+                handle.started = math.inf
+            with suppress(OSError):  # it died while idle, which is seen when its answer is read
+                worker.connection.send(handle.cell)
+            chosen.append(worker)
+        return chosen
 
+    def _wait(self, jobs: Sequence[_Worker], timeout: float | None) -> Sequence[_Worker]:
+        answering = connection.wait([worker.connection for worker in jobs], timeout)
+        return [worker for worker in jobs if worker.connection in answering and self._read(worker)]
 
-class _Worker:
-    """A process, our end of the pipe to it, and what it is at."""
-
-    def __init__(self, process: Any, connection: Connection) -> None:
-        self.process, self.connection = process, connection
-        self.at_work: Handle | None = None
-        self.started = 0.0  # when that cell began
-        self.lost = False
-        self.epitaph = ""  # why it was lost
-        self._ready = False  # it has sent its first word
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-    def give(self, handle: Handle) -> None:
-        self.started = time.monotonic()
-        self.at_work = handle
-        with suppress(OSError):  # it died while idle: `outcome` says so
-            self.connection.send(handle.cell)
-
-    def outcome(self, limits: Limits) -> Outcome | None:
-        """The result of its cell, if there is one; or `lost`, with the reason."""
-        assert self.at_work is not None
+    def _read(self, worker: _Worker) -> bool:
+        """Read what a worker sent. Return whether its cell is done, or the worker lost."""
+        worker.outcome = None
         try:
-            while self.connection.poll():
-                message = self.connection.recv()
-                if message == _READY:
-                    self._ready = True
-                    self.started = time.monotonic()
-                    continue
-                self.at_work = None
-                outcome: Outcome = message
-                return outcome
+            message = worker.connection.recv()
         except (EOFError, OSError):
-            self.process.join(timeout=10)
-            if not self._ready:
-                raise DepthlrError(DIED_AT_START) from None
-            self._lose(f"its worker process died ({_exit_text(self.process.exitcode)})")
-            return None
-        if self.left(limits) <= 0:
-            self._lose("")
-            return failed_outcome(f"it took longer than {limits.timeout:g} s", self.seconds)
-        return None
+            return True
+        if message == _READY:
+            worker.ready, self._jobs[worker].started = True, time.monotonic()
+            return False
+        worker.outcome = message
+        return True
 
-    def left(self, limits: Limits) -> float:
-        """Seconds until its cell is given up."""
-        return math.inf if limits.timeout is None or not self._ready else limits.timeout - self.seconds
+    def _outcome(self, job: _Worker) -> Outcome | str:
+        if job.outcome is not None:
+            self._idle.append(job)
+            return job.outcome
+        job.process.join(timeout=10)
+        if not job.ready:
+            raise DepthlrError(DIED_AT_START)
+        self._end(job)
+        return f"its worker process died ({_exit_text(job.process.exitcode)})"
 
-    def kill(self) -> None:
-        self.process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
-        self.process.join()
+    def _end(self, job: _Worker) -> None:
+        self._workers.discard(job)
+        job.process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
+        job.process.join()
         with suppress(OSError):  # another thread, which was training, closed it first
-            self.connection.close()
+            job.connection.close()
 
-    def _lose(self, epitaph: str) -> None:
-        self.lost, self.epitaph, self.at_work = True, epitaph, None
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, and our end of the pipe to it."""
+
+    process: Any
+    connection: Connection
+    ready: bool = False  # it has sent its first word
+    outcome: Outcome | None = None  # of its cell, once it is done
 
 
 DIED_AT_START = (
@@ -194,27 +153,10 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
     threading.Thread(target=_exit_with_parent, args=(file, ends), daemon=True).start()
     torch.set_num_threads(1)
     make_task = torch.load(file, mmap=True, weights_only=False)  # our own file: nobody else could write it
-    runners: dict[int, SerialRunner] = {}
+    runner = WarmRunner(make_task)
     parent.send(_READY)
     while True:
-        cell = parent.recv()
-        if cell.size not in runners:
-            runners.clear()
-        parent.send(_train_cell(make_task, runners, cell))
-
-
-def _train_cell(make_task: MakeTask, runners: dict[int, SerialRunner], cell: Cell) -> Outcome:
-    """Train a cell. Errors of the model's own code become an outcome."""
-
-    def train() -> Outcome:
-        if cell.size not in runners:
-            runners[cell.size] = SerialRunner(make_task(cell.size))
-        return runners[cell.size].run(cell)
-
-    outcome = outcome_or_failure(train)
-    if outcome.failure is not None:
-        runners.clear()  # what a failed run left in the model is not trusted
-    return outcome
+        parent.send(runner.train(parent.recv()))
 
 
 def _exit_with_parent(file: Path, ends: Connection) -> None:
