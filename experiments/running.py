@@ -19,10 +19,9 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
-from depthlr.study.facts import Environment, current_environment
-from depthlr.study.record import Record, make_record
+from depthlr.study.record import Environment, Record, current_environment, make_record
 from depthlr.study.results import Results
-from depthlr.study.run import Progress, Silent, sweep
+from depthlr.study.run import Progress, sweep
 from depthlr.study.search import Estimate
 from depthlr.study.store import Store
 from depthlr.study.task import judged_steps, task_at
@@ -58,7 +57,7 @@ class Deadline:
             raise OutOfTime
 
 
-class Timed:
+class Timed(Progress):
     """Progress that ends a sweep when the time is spent; until then it tells another of it, and says what is done."""
 
     def __init__(self, deadline: Deadline, told: Progress, done: Callable[[], None] = lambda: None) -> None:
@@ -200,7 +199,7 @@ def sweep_study(
         workers: processes on a CPU; one for each core by default.
         wrap: turns the engine's executor into another, such as one that knows some cells already.
     """
-    told = Timed(until, progress or Silent(), done)
+    told = Timed(until, progress or Progress(), done)
     with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
         return sweep(study, wrap(executor), store, examples=examples, depths=depths, progress=told)
 

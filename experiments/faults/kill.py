@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from depthlr.study import Estimate, Record, read_results, read_store, sweep, to_csv
+from depthlr.study import Estimate, Progress, Record, read_results, read_store, sweep, to_csv
 from depthlr.training.cell import Cell
 from experiments.faults.scenario import Verdict
 from experiments.landscape import Landscape, LandscapeExecutor, landscape
@@ -36,7 +36,7 @@ class Killed:
         return self.sound and self.identical and not self.lost
 
 
-class Ticker:
+class Ticker(Progress):
     """Progress that writes a byte whenever a cell is kept."""
 
     def __init__(self, pipe: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from depthlr.study.description import Study
 from depthlr.study.record import Record
 from depthlr.study.results import Results, read_results
-from depthlr.study.run import SweepInterrupted, sweep
+from depthlr.study.run import Progress, SweepInterrupted, sweep
 from depthlr.study.search import Estimate
 from depthlr.study.task import depths_of, load_data, task_at
 from depthlr.training.cell import Cell
@@ -40,7 +40,7 @@ COLUMNS = (
 )
 
 
-class Stopwatch:
+class Stopwatch(Progress):
     """Progress that says how far a sweep came, and ends it when its time is up."""
 
     def __init__(self, name: str, seconds: float | None) -> None:

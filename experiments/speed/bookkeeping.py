@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from depthlr.study import Models, Search, SearchState, Study, Training, sweep
+from depthlr.study import Models, Progress, Search, SearchState, Study, Training, sweep
 from depthlr.training import Cell, InProcess, Outcome
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
@@ -71,7 +71,7 @@ def search_bytes(study: Study) -> float:
     return kept / len(state)
 
 
-class Clock:
+class Clock(Progress):
     """Times the cells of a sweep."""
 
     def begins(self, *told: object) -> None:

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from depthlr.study.description import Study
-from depthlr.study.record import Record
-from depthlr.study.store import Content
+from depthlr.study.record import Content, Record
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.executor import Executor, Handle
 

@@ -10,7 +10,7 @@ from typing import Any
 from depthlr.data.examples import Examples
 from depthlr.study.description import Study
 from depthlr.study.results import Results, read_results
-from depthlr.study.run import Progress, Silent
+from depthlr.study.run import Progress
 from depthlr.study.store import open_store, read_store
 from depthlr.study.task import depths_of, training_in_steps
 from depthlr.training.cell import Cell, Outcome
@@ -28,7 +28,7 @@ Watch = Callable[[Study], AbstractContextManager[Progress]]
 
 
 def unwatched(study: Study) -> AbstractContextManager[Progress]:
-    return nullcontext(Silent())
+    return nullcontext(Progress())
 
 
 def run_sweep(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:

@@ -17,11 +17,12 @@ from depthlr.present.text import tuned_text
 from depthlr.study.description import Study
 from depthlr.study.record import Record
 from depthlr.study.results import Results
+from depthlr.study.run import Progress
 from depthlr.study.search import Estimate
 from depthlr.training.cell import Cell
 
 
-class SweepProgress:
+class SweepProgress(Progress):
     """A table that grows in a terminal; elsewhere a line at the start and one a finished size."""
 
     def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic) -> None:

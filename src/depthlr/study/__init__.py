@@ -13,11 +13,10 @@ from depthlr.study.description import (
     study_from_dict,
     to_toml,
 )
-from depthlr.study.facts import Environment, current_environment
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
-from depthlr.study.record import Record
+from depthlr.study.record import Environment, Record, current_environment
 from depthlr.study.results import Results, read_results, to_csv, to_json
-from depthlr.study.run import Progress, Silent, SweepInterrupted, search_state, sweep, sweep_function
+from depthlr.study.run import Progress, SweepInterrupted, search_state, sweep, sweep_function
 from depthlr.study.search import Estimate, SearchState, estimate, missing_cells
 from depthlr.study.store import Store, open_store, read_store
 from depthlr.study.task import depths_of, judged_steps, task_at
@@ -35,7 +34,6 @@ __all__ = [
     "Results",
     "Search",
     "SearchState",
-    "Silent",
     "Snapshot",
     "Store",
     "Study",

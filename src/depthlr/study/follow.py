@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from depthlr.study.facts import read_facts
-from depthlr.study.record import Record, read_record
+from depthlr.study.record import Content, Record, read_facts, read_record
 from depthlr.study.results import Results, results_of
-from depthlr.study.store import Content, cell_columns, check_pages, fact_rows, read_store, reading
+from depthlr.study.store import cell_columns, check_pages, fact_rows, read_store, reading
 from depthlr.training.cell import Cell
 
 READ_TIMEOUT = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
@@ -79,7 +78,7 @@ class Follower:
                 self._row = rowid
         self._facts = facts
         self._version += 1
-        content = Content(**vars(known), records=dict(self._records), damaged=tuple(self._damaged))
+        content = replace(known, records=dict(self._records), damaged=tuple(self._damaged))
         self._last = _snapshot(content, self._version)
 
     def _keep(self, cell: Cell, record: Record | None) -> None:

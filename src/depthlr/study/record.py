@@ -1,18 +1,29 @@
-"""What is kept of one finished cell, with a digest over all of it, so that a damaged record is never trusted."""
+"""What a study's file holds: the study, a record of every finished cell, and the environments that trained them.
+
+A record has a digest over all of it, so a damaged one is never trusted.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import platform
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import torch
 
+from depthlr import check
+from depthlr.errors import DepthlrError
+from depthlr.study.description import Study, study_from_dict
 from depthlr.training.cell import Cell, Evaluation, Outcome
+from depthlr.training.device import available_cores, default_device
+from depthlr.version import VERSION
 
 RECORD_COLUMNS = (
     "size",
@@ -133,6 +144,75 @@ def read_record(row: Sequence[Any]) -> Record | None:
     possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == (loss == math.inf)
     possible = possible and 0 <= seconds < math.inf and _is_date(finished)
     return found if possible and found.sha256 == sha256 else None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A machine with its software; two sweeps of one study may have run on two."""
+
+    device: str  # a GPU's name, or `CPU, 2 cores`
+    torch: str
+    depthlr: str
+    python: str
+
+    def __str__(self) -> str:
+        return f"{self.device} (torch {self.torch}, depthlr {self.depthlr}, Python {self.python})"
+
+
+def current_environment(device: str | None = None) -> Environment:
+    """The environment of this process.
+
+    Args:
+        device: A device as torch names it. None takes the one that `open_engine` chooses.
+    """
+    device = device or default_device()
+    if device.startswith("cuda"):
+        name = torch.cuda.get_device_name(device)
+    else:
+        cores = available_cores()
+        name = "CPU, 1 core" if cores == 1 else f"CPU, {cores} cores"
+    return Environment(name, torch.__version__, VERSION, platform.python_version())
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a study's file holds."""
+
+    study: Study
+    data_digest: str | None
+    depths: Mapping[int, int] | None  # effective depth by size, if it was counted
+    environments: tuple[Environment, ...]  # that trained the cells, in the order in which they came
+    records: Mapping[Cell, Record] = field(default_factory=dict)
+    damaged: tuple[Cell, ...] = ()  # whose records cannot be trusted, and which will be trained again
+
+
+def read_facts(rows: Mapping[str, str]) -> Content:
+    """Read all but the cells.
+
+    Args:
+        rows: The JSON of each fact. A file from before a fact was kept is without it.
+
+    Raises:
+        ValueError: A fact is not of its kind.
+    """
+    try:
+        known = {name: json.loads(value) for name, value in rows.items()}
+        depths, digest = known.get("depths"), known.get("data")
+        if not isinstance(digest, str | None):
+            raise DepthlrError(f"data is {digest!r}")
+        return Content(
+            study_from_dict(known["study"]),
+            data_digest=digest,
+            depths=depths and {int(size): check.count("a depth", depth) for size, depth in depths.items()},
+            environments=tuple(map(_environment, known.get("environments", ()))),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DepthlrError(f"{type(error).__name__}: {error}") from error
+
+
+def _environment(entries: Mapping[str, Any]) -> Environment:
+    """As it was stored. Another version of depthlr may have stored more or less of it."""
+    return Environment(**{one.name: str(entries.get(one.name, "unknown")) for one in fields(Environment)})
 
 
 def _one_line(text: str) -> str:

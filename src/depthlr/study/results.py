@@ -16,10 +16,9 @@ from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.study.curves import Curve, chance_loss, doubts
 from depthlr.study.description import Study
-from depthlr.study.facts import Environment
-from depthlr.study.record import Record, stored_metric
+from depthlr.study.record import Content, Environment, Record, stored_metric
 from depthlr.study.search import missing_cells
-from depthlr.study.store import Content, read_store
+from depthlr.study.store import read_store
 from depthlr.training.cell import Cell
 
 Over = Literal["size", "depth"]

@@ -6,11 +6,10 @@ import math
 import shlex
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -18,12 +17,10 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError, report_exit
 from depthlr.study.description import Models, Search, Study
-from depthlr.study.facts import Environment
-from depthlr.study.facts import current_environment as this_environment
-from depthlr.study.record import Record, make_record
+from depthlr.study.record import Content, Environment, Record, current_environment, make_record
 from depthlr.study.results import Results, results_of
 from depthlr.study.search import Estimate, SearchState
-from depthlr.study.store import Content, Store, open_store
+from depthlr.study.store import Store, open_store
 from depthlr.study.task import data_digest, judged_steps
 from depthlr.training.cell import Cell, Outcome
 from depthlr.training.executor import Executor, InProcess
@@ -42,24 +39,14 @@ class SweepInterrupted(KeyboardInterrupt):
         super().__init__(f"stopped with {cells} cells kept in {path}; go on with: {self.command}")
 
 
-class Progress(Protocol):
-    """Told of a sweep as it goes."""
+class Progress:
+    """Told of a sweep as it goes. This one does nothing; a subclass shows it."""
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
         """Before the first cell: what an earlier run left, and what is still to come."""
 
     def finished(self, record: Record, estimate: Estimate) -> None:
         """A cell is done and kept."""
-
-
-class Silent:
-    """Progress that nobody watches."""
-
-    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
-        pass
-
-    def finished(self, record: Record, estimate: Estimate) -> None:
-        pass
 
 
 def sweep(
@@ -91,28 +78,31 @@ def sweep(
     """
     last = judged_steps(study, examples)
     path = Path(store_path)
-    watch = progress or Silent()
+    watch = progress or Progress()
     digest = data_digest(examples, held_out)
     with open_store(path, study, data_digest=digest, depths=depths) as store:
         if retry_failed:
             store.drop_failed()
         content = store.content()
         state = search_state(content)
-        failures = _Failures(content.records.values())
+        failures: dict[int, list[str]] = defaultdict(list)  # by size, why each cell failed, or nothing
+        for kept in content.records.values():
+            failures[kept.cell.size].append(kept.failure)
         watch.begins(list(content.records.values()), content.damaged, state.estimate())
         if content.damaged:
             store.drop_damaged()
         if state.missing:
-            store.ran_on(environment or this_environment())
+            store.ran_on(environment or current_environment())
         del content  # every step's loss of every cell
         try:
             # Closed, it cancels what is being trained, come what may.
             with report_exit(), closing(_train(study, executor, store, state, last)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
-                    failures.add(done)
-                    if state.finished(done.cell.size):
-                        failures.check(done.cell.size)
+                    size = done.cell.size
+                    failures[size].append(done.failure)
+                    if state.finished(size):
+                        _check_failures(size, failures[size])
         except KeyboardInterrupt as error:
             raise SweepInterrupted(path, len(state)) from error
         return results_of(store.content())
@@ -195,27 +185,10 @@ def _train(
                 yield done
 
 
-class _Failures:
-    """Counts failed cells by size. If all cells of a size fail, larger sizes would fail for the same reason."""
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        self._cells: Counter[int] = Counter()
-        self._failed: Counter[int] = Counter()
-        self._reason: dict[int, str] = {}
-        for kept in records:
-            self.add(kept)
-
-    def add(self, kept: Record) -> None:
-        size = kept.cell.size
-        self._cells[size] += 1
-        if kept.failure:
-            self._failed[size] += 1
-            self._reason.setdefault(size, kept.failure)
-
-    def check(self, size: int) -> None:
-        """Raise if every cell of a size that is finished has failed."""
-        if self._failed[size] == self._cells[size]:
-            raise DepthlrError(
-                f"all {self._cells[size]} cells of size {size} failed ({self._reason[size]}): mend that, and run the "
-                "same again with --retry-failed."
-            )
+def _check_failures(size: int, failures: Sequence[str]) -> None:
+    """Raise if all cells of a size failed: those of larger sizes would fail for the same reason."""
+    if all(failures):
+        raise DepthlrError(
+            f"all {len(failures)} cells of size {size} failed ({failures[0]}): mend that, and run the same again with "
+            "--retry-failed."
+        )

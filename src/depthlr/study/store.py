@@ -19,15 +19,14 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
-from depthlr.study.facts import Environment, Facts, read_facts
 from depthlr.study.lock import Lock
-from depthlr.study.record import RECORD_COLUMNS, Record, read_record
+from depthlr.study.record import RECORD_COLUMNS, Content, Environment, Record, read_facts, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
@@ -48,14 +47,6 @@ DIGESTS = "sha256"  # the row of facts that holds the digests of the others, by 
 ROW_COMPLAINT = re.compile(
     r"row \d+ |wrong # of entries in index|non-unique entry in index|\S+ value in|rowid not at end"
 )
-
-
-@dataclass(frozen=True)
-class Content(Facts):
-    """All that a store holds; `damaged` are the cells whose records cannot be trusted and will be run again."""
-
-    records: Mapping[Cell, Record]
-    damaged: tuple[Cell, ...]
 
 
 class Store:
@@ -329,7 +320,7 @@ def _digests(rows: Mapping[str, str]) -> dict[str, str]:
     return {str(name): hashlib.sha256(str(rows[name]).encode()).hexdigest() for name in sorted(rows, key=str)}
 
 
-def _facts(path: Path, connection: sqlite3.Connection) -> Facts:
+def _facts(path: Path, connection: sqlite3.Connection) -> Content:
     try:
         return read_facts(fact_rows(connection))
     except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
@@ -350,7 +341,7 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
             damaged.append(Cell(*row[:3]))
         else:
             records[found.cell] = found
-    return Content(**vars(facts), records=records, damaged=tuple(damaged))
+    return replace(facts, records=records, damaged=tuple(damaged))
 
 
 def _damaged_error(path: Path, how: str) -> str:

@@ -12,9 +12,9 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.law.rules import pathsum_transfer, transfer_by_power
-from depthlr.study.facts import Environment
+from depthlr.study.record import Environment
 from depthlr.study.results import read_results
-from depthlr.study.run import Silent
+from depthlr.study.run import Progress
 from depthlr.study.store import open_store, read_store
 from depthlr.training.cell import Outcome
 from depthlr.transfer.measured import Measured
@@ -237,7 +237,7 @@ def test_seconds_are_a_share_of_the_device(tmp_path, monkeypatch) -> None:
 def test_seconds_are_kept_while_a_sweep_runs(job) -> None:
     swept, kept = job(CIFAR10_CNN), []
 
-    class Looking(Silent):
+    class Looking(Progress):
         def finished(self, record, estimate) -> None:
             kept.append(read_facts(swept.facts).sweep_seconds if swept.facts.is_file() else 0.0)
 
