@@ -14,9 +14,10 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
-from depthlr.law.rules import LAW_EXPONENT
+from depthlr.transfer.rules import Rule
 from experiments.realbench.constant import fit_constant
-from experiments.realbench.scores import Tuned, read_tuned
+from experiments.realbench.judge import RULES
+from experiments.realbench.scores import Tuned, power, read_tuned
 
 WARM_UP = (10, 30, 60, 120)
 THIRD = 1 / 3
@@ -24,15 +25,14 @@ Changes = Mapping[int, float]  # log10 of the predicted change, by size
 Candidate = Callable[[Tuned, Sequence[Tuned], Path], Changes | None]
 
 
-def by_exponent(exponent: float, recipe: Tuned) -> Changes:
-    """A power of effective depth."""
-    first, *larger = sorted(recipe.decades)
-    return {size: exponent * math.log10(recipe.depths[size] / recipe.depths[first]) for size in larger}
+def of_library(rule: Rule) -> Candidate:
+    """A rule of the library, or of one's own, that looks at depths alone."""
+    return lambda recipe, others, results: recipe.changes(rule)
 
 
 def constant(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes:
     """One exponent, fitted on the other recipes."""
-    return by_exponent(fit_constant(others).exponent, recipe)
+    return recipe.changes(power(fit_constant(others).exponent))
 
 
 def reading(steps: Sequence[int], multiple: float) -> Candidate:
@@ -76,9 +76,9 @@ def halfway(one: Candidate, other: Candidate) -> Candidate:
 
 
 CANDIDATES: dict[str, Candidate] = {
-    "copy": lambda recipe, others, results: by_exponent(0.0, recipe),
+    "copy": of_library(RULES["copy"]),
     "constant exponent": constant,
-    "law": lambda recipe, others, results: by_exponent(LAW_EXPONENT, recipe),
+    "law": of_library(RULES["law"]),
     "reading, step 0": reading((0,), 1.0),
     "readings in warm-up": reading(WARM_UP, 1.0),
     "the same at a third of the rate": reading(WARM_UP, THIRD),

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.study.tune import FACTOR
+from depthlr.transfer.rules import Constant
 from experiments.realbench.scores import Tuned
 
 OUTSIDE = 0.07  # decades beyond the swept rates, half a step of the grid
@@ -40,10 +40,9 @@ def short_checks(recipes: Sequence[Tuned], results: Path) -> list[ShortCheck]:
         if not compressed.is_file():
             continue
         short, full = _curves(compressed), _curves(results / f"{recipe.name}.csv")
-        first, *larger = sorted(recipe.decades)
-        for size in larger:
-            change = CONSTANT_EXPONENT * math.log10(recipe.depths[size] / recipe.depths[first])
-            carried = recipe.decades[first] + change
+        start = recipe.decades[min(recipe.decades)]
+        for size, change in recipe.changes(Constant()).items():
+            carried = start + change
             rates = [carried - math.log10(FACTOR), carried, carried + math.log10(FACTOR)]
             best = [int(np.argmin([_loss(curves, size, rate) for rate in rates])) for curves in (short, full)]
             found.append(ShortCheck(recipe.name, size, *best))

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from experiments.realbench.scores import Tuned
+from experiments.realbench.scores import Tuned, power
 
 LEVEL = 0.8
 DIGITS = 2
@@ -59,7 +59,7 @@ def held_without(recipes: Sequence[Tuned]) -> tuple[int, int]:
     for recipe in recipes:
         fit = fit_constant([other for other in recipes if other.name != recipe.name])
         first, *larger = sorted(recipe.decades)
-        for size, error in zip(larger, recipe.errors(fit.exponent), strict=True):
+        for size, error in zip(larger, recipe.errors(power(fit.exponent)), strict=True):
             held += error <= fit.half_width(recipe.depths[size] / recipe.depths[first])
             transfers += 1
     return held, transfers

@@ -5,18 +5,19 @@ The constant exponent is the one that was fitted on the design half and shipped 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from scipy.stats import binomtest
 
 from depthlr.law.carried_rate import constant_error
-from depthlr.law.rules import CONSTANT_EXPONENT, LAW_EXPONENT
+from depthlr.law.rules import RULES as DEPTH_RULES
+from depthlr.transfer.rules import ByDepth, Constant, Law, Rule
 from experiments.realbench.scores import Tuned, gain
 
-RULES = {"copy": 0.0, "constant exponent": CONSTANT_EXPONENT, "law": LAW_EXPONENT}
 SHIPPED = "constant exponent"
+RULES: dict[str, Rule] = {"copy": ByDepth(DEPTH_RULES["copy"]), SHIPPED: Constant(), "law": Law()}
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,28 @@ def coverage(recipes: Sequence[Tuned]) -> Coverage:
     for recipe in recipes:
         first, *larger = sorted(recipe.decades)
         bounds = [constant_error(recipe.depths[first], recipe.depths[size]) for size in larger]
-        inside = [error <= bound for error, bound in zip(recipe.errors(CONSTANT_EXPONENT), bounds, strict=True)]
+        inside = [error <= bound for error, bound in zip(recipe.errors(RULES[SHIPPED]), bounds, strict=True)]
         held += sum(inside)
         recipes_held += 2 * sum(inside) > len(inside)
         widths += bounds
     return Coverage(held, len(widths), recipes_held, len(recipes), median(widths))
 
 
-def verdict(recipes: Sequence[Tuned]) -> str:
-    """The table of the judged half, the gains of the shipped rule, and its interval's coverage."""
-    errors = {rule: {recipe.name: recipe.errors(exponent) for recipe in recipes} for rule, exponent in RULES.items()}
-    lines = ["| recipe | exponent | floor | " + " | ".join(RULES) + " |", "|---|---|---|" + "---|" * len(RULES)]
+def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES) -> str:
+    """The table of the judged half, the gains of the shipped rule, and its interval's coverage.
+
+    Args:
+        recipes: the judged half.
+        rules: by their titles; they look at depths alone, and the shipped one is among them.
+    """
+    errors = {title: {recipe.name: recipe.errors(rule) for recipe in recipes} for title, rule in rules.items()}
+    lines = ["| recipe | exponent | floor | " + " | ".join(rules) + " |", "|---|---|---|" + "---|" * len(rules)]
     for recipe in recipes:
-        medians = " | ".join(f"{median(errors[rule][recipe.name]):.2f}" for rule in RULES)
+        medians = " | ".join(f"{median(errors[rule][recipe.name]):.2f}" for rule in rules)
         lines.append(f"| {recipe.name} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
-    totals = " | ".join(f"{median(map(median, errors[rule].values())):.2f}" for rule in RULES)
+    totals = " | ".join(f"{median(map(median, errors[rule].values())):.2f}" for rule in rules)
     lines += [f"| median of {len(recipes)} | | | {totals} |", ""]
-    for rule in RULES:
+    for rule in rules:
         if rule != SHIPPED:
             middle, low, high = gain(errors[rule], errors[SHIPPED])
             sure = "surely" if low > 0 else "not surely"

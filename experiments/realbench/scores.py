@@ -21,6 +21,9 @@ from statistics import median
 
 import numpy as np
 
+from depthlr.law.rules import DepthRule
+from depthlr.transfer.rules import ByDepth, Recipe, Rule
+
 WINDOW = 0.5  # decades on each side of the best rate
 LEAST = 4  # rates that a parabola needs
 RESAMPLES, LEVEL = 10_000, 0.95
@@ -70,14 +73,25 @@ class Tuned:
         """The error that noise alone gives a transfer: both ends are known to one standard error."""
         return math.sqrt(2) * self.standard_error
 
-    def errors(self, exponent: float) -> list[float]:
-        """Distances in decades, from the smallest size to each larger one, of a rate carried by an exponent."""
+    def changes(self, rule: Rule) -> dict[int, float]:
+        """log10 of the factor by which a rule changes the rate, from the smallest size to each larger one.
+
+        Args:
+            rule: A rule that looks at depths alone.
+        """
         first, *larger = sorted(self.decades)
-        found = []
-        for size in larger:
-            carried = self.decades[first] + exponent * math.log10(self.depths[size] / self.depths[first])
-            found.append(abs(carried - self.decades[size]))
-        return found
+        source = Recipe(self.depths[first])
+        return {size: math.log10(rule.carry(1.0, source, Recipe(self.depths[size])).factor) for size in larger}
+
+    def errors(self, rule: Rule) -> list[float]:
+        """The errors in decades of the rates that a rule carries from the smallest size to each larger one."""
+        start = self.decades[min(self.decades)]
+        return [abs(start + change - self.decades[size]) for size, change in self.changes(rule).items()]
+
+
+def power(exponent: float) -> Rule:
+    """The rule that the rate is this power of effective depth."""
+    return ByDepth(DepthRule("power", "RealBench", "The rate is a power of effective depth.", exponent, exponent))
 
 
 def read_tuned(path: Path, metric: str = "validation") -> Tuned:

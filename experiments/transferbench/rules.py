@@ -1,21 +1,26 @@
-"""Rules as pure functions of what was measured: a level for each size, in decades of the rate.
+"""The rules that are compared: those of the library, and levels of what was measured, in decades of the rate.
 
-A carried rate changes by the difference of two levels: log10 factor = level(target) - level(source); the default rule
-also weighs in the law. A rule whose level is the rate itself (`absolute`) also suggests one with no source at all. None
-means that the rule prescribes nothing.
+A rule of the library is an object with `carry`, and is asked with recipes that hold what was measured (`recipe_of`). So
+is a rule of one's own: `"half-power": library(HalfPower())` in `RULES` is a row in the table. Any other rule changes
+the rate by the difference of two levels: log10 factor = level(target) - level(source). A rule whose level is the rate
+itself (`absolute`) also suggests one with no source at all. None means that the rule prescribes nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from depthlr.energy.persistent import DrawnRate, rate_over_draws
 from depthlr.errors import DepthlrError
-from depthlr.law.rules import log_pathsum, rule_named
-from depthlr.transfer.measured import Measured as MeasuredRule
+from depthlr.law.rules import RULES as DEPTH_RULES
+from depthlr.law.rules import DepthRule
+from depthlr.trace.depth import Depth
+from depthlr.trace.units import Unit
+from depthlr.transfer import rules
+from depthlr.transfer.recipe import MeasuredModel, Recipe
 from depthlr.transfer.suggest import measured_rates
 from experiments.transferbench.measured import Measured, log10
 from experiments.transferbench.step import Change, Step
@@ -28,6 +33,11 @@ SUGGESTION = "suggest_rate"
 SWEPT_SEEDS = 3  # the first initialisations are those of the sweep's own cells
 
 
+def no_level(measured: Measured) -> float | None:
+    """Of a rule that suggests nothing without a source."""
+    return None
+
+
 def free(measured: Measured) -> float:
     """Counting depth takes no time to speak of."""
     return 0.0
@@ -35,45 +45,44 @@ def free(measured: Measured) -> float:
 
 @dataclass(frozen=True)
 class Rule:
-    level: Level
+    level: Level = no_level
+    library: rules.Rule | None = None  # carries; without it, levels are compared
     absolute: bool = False  # the level is the log10 rate itself
     carries: bool = True  # or only suggests: then its suggestion for the target counts, whatever the source
     cost: Cost = free  # seconds for one size
     own_models: bool = False  # judged on twins in its authors' parametrisation
     each_draw: bool = False  # judged on every initialisation by itself
-    over_draws: Callable[[Measured], DrawnRate | None] | None = None  # it leans on the law as far as draws scatter
     peer: bool = False  # of others, not of ours
 
 
 def factor(rule: Rule, source: Measured, target: Measured) -> float | None:
     """log10 of what the rate is multiplied by."""
-    if rule.over_draws is not None:
-        found, wanted = rule.over_draws(source), rule.over_draws(target)
-        if found is None or wanted is None:
+    if rule.library is not None:
+        try:
+            return math.log10(rule.library.carry(1.0, recipe_of(source), recipe_of(target)).factor)
+        except DepthlrError:  # it prescribes nothing for these models, or needs a measurement that failed
             return None
-        one_width = source.width == target.width  # every task's models have one width each, so no sets to compare
-        return MeasuredRule.change(found, wanted, source.depth, target.depth, one_width=one_width).decades
-    here, there = rule.level(source), rule.level(target)
-    return None if here is None or there is None else there - here
+    before, after = rule.level(source), rule.level(target)
+    return None if before is None or after is None else after - before
 
 
-def power(name: str) -> Rule:
-    """A rule of the literature that is a power of the depth."""
-    rule = rule_named(name)
-
-    def level(measured: Measured) -> float | None:
-        exponent = rule.exponent(measured.family)
-        depth = measured.residual if rule.over_updates else measured.depth
-        return None if exponent is None or not depth else exponent * math.log10(depth)
-
-    return Rule(level, own_models=rule.over_updates, peer=True)
+def recipe_of(measured: Measured) -> Recipe:
+    """What a rule of the library may look at: the depth, and the measured rate if there is one."""
+    kinds = ["plain"] * measured.plain + ["residual"] * measured.residual
+    units = tuple(Unit(kind, "body", "", "", measured.width, place, place) for place, kind in enumerate(kinds))
+    depth = Depth(measured.depth, measured.depth, units)
+    rate = drawn_rate(measured)
+    return Recipe(depth if rate is None else MeasuredModel(depth, rate), optimizer=measured.optimizer)
 
 
-def pathsum(measured: Measured) -> float | None:
-    """Chen 2024, of SGD alone."""
-    if measured.family != "sgd":
-        return None
-    return -0.5 * log_pathsum(plain=measured.plain, residual=measured.residual) / math.log(10)
+def library(rule: rules.Rule, *, own_models: bool = False) -> Rule:
+    """A rule of the library, or of one's own, that looks at depths alone."""
+    return Rule(library=rule, own_models=own_models, peer=True)
+
+
+def by_depth(rule: DepthRule) -> Rule:
+    """A rule of the literature."""
+    return library(rules.ByDepth(rule), own_models=rule.over_updates)
 
 
 def of_steps(log_rate: Callable[[Step], float | None], *, curvature: bool = False, swept: bool = False) -> Rule:
@@ -113,15 +122,10 @@ def drawn_rate(measured: Measured) -> DrawnRate | None:
         return None
 
 
-def of_persistent(*, each_draw: bool = False, leans: bool = True) -> Rule:
-    """The default rule, from all initialisations, or from each and then without the law; or ever without it."""
-
-    def level(measured: Measured) -> float | None:
-        found = drawn_rate(measured)
-        return None if found is None else found.decades + half_gain(measured)
-
-    over_draws = drawn_rate if leans else None
-    return Rule(level, absolute=True, cost=persistent_cost, each_draw=each_draw, over_draws=over_draws)
+def persistent_level(measured: Measured) -> float | None:
+    """The rate of persistent energy 1, over initialisations."""
+    found = drawn_rate(measured)
+    return None if found is None else found.decades + half_gain(measured)
 
 
 def arithmetic_persistent(measured: Measured) -> float | None:
@@ -199,20 +203,21 @@ def everything(step: Step) -> tuple[Change, ...]:
     return (*step.hidden, step.readout)
 
 
+MEASURED = Rule(persistent_level, rules.Measured(), absolute=True, cost=persistent_cost)
 RULES: dict[str, Rule] = {
-    "copy": power("copy"),
-    "law": power("law"),
-    "pathsum": Rule(pathsum, peer=True),
-    "depth-mup": power("depth-mup"),
-    "completep": power("completep"),
+    "copy": by_depth(DEPTH_RULES["copy"]),
+    "law": by_depth(DEPTH_RULES["law"]),
+    "pathsum": by_depth(DEPTH_RULES["pathsum"]),
+    "depth-mup": by_depth(DEPTH_RULES["depth-mup"]),
+    "completep": by_depth(DEPTH_RULES["completep"]),
     "range test (pytorch-lr-finder)": range_test("pytorch-lr-finder"),
     "range test (Lightning)": range_test("lightning"),
     "mean energy": energy(lambda s: fmean(u.energy for u in s.hidden)),
     "readout energy": energy(lambda s: s.readout.energy),
     "relative energy": energy(lambda s: geometric(u.relative for u in s.hidden)),
     "persistent energy, arithmetic mean": Rule(arithmetic_persistent, absolute=True, cost=persistent_cost),
-    CHOSEN: of_persistent(),
-    "measured, one draw": of_persistent(each_draw=True),
+    CHOSEN: MEASURED,
+    "measured, one draw": replace(MEASURED, each_draw=True),
     SUGGESTION: Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost, each_draw=True),
     "suggest_rate, eight draws": Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost),
 }
@@ -236,6 +241,6 @@ CANDIDATES: dict[str, Rule] = {
     "readout, coherent": energy(lambda s: s.readout.coherent),
     "readout, momentum": with_momentum(energy(lambda s: s.readout.energy)),
     "curvature": newton(lambda s: s.curvature, curvature=True),
-    "measured, without the law": of_persistent(leans=False),
+    "measured, without the law": replace(MEASURED, library=None),
     "Gauss-Newton": newton(lambda s: s.gauss_newton, curvature=False),
 }

@@ -72,7 +72,9 @@ def test_the_line_of_a_verb_in_the_help_is_its_own(verb):
 
 def test_what_the_verbs_know_without_torch_is_what_the_layers_below_say():
     assert options.DEFAULT_SEEDS == persistent.SEEDS
-    assert tuple(rules.MEASURING_RULES) == transfer.MEASURING_RULES
+    for name in (*transfer.MEASURING_RULES, *transfer.RULES):
+        by_depth = isinstance(rules.make_rule(name), rules.ByDepth)
+        assert by_depth is (name not in transfer.MEASURING_RULES)
     assert list(OPTIMIZER_FAMILIES) == list(OPTIMIZERS)
 
 

@@ -16,7 +16,7 @@ from torch import nn
 import depthlr
 from depthlr import DepthlrError, Recipe, effective_depth, transfer_rate, update_energy
 from depthlr.integrations.lightning import rate_callback, recipe_from_lightning
-from depthlr.law.carried_rate import carry_over_depth
+from depthlr.law.rules import RULES
 
 QUIET = {"enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
 pytestmark = pytest.mark.filterwarnings("ignore:.*num_workers", "ignore:.*logging interval", "ignore:.*GPU available")
@@ -104,7 +104,7 @@ class ByLaw:
     """The law between two depths, whatever the models."""
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> depthlr.CarriedRate:
-        return carry_over_depth(rate, 3, 6)
+        return RULES["law"].carry(rate, 3, 6)
 
 
 @pytest.mark.parametrize("returns", ["optimizer", "dict"])

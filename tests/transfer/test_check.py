@@ -296,7 +296,7 @@ def test_batches_that_agree_on_hardly_anything_are_no_pass() -> None:
     batches = [(X, ways), (X, -0.5 * ways), (X, ways)]
     found = check(sizes=(2, 4), batches=batches, loss_fn=inner)
     assert found.verdict is Verdict.caution
-    assert "agree on hardly anything at size 2" in found.reason
+    assert "have hardly anything in common at size 2" in found.reason
 
 
 def test_units_count_what_they_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,13 @@ from depthlr.law import RULES, fit_power_law
 from depthlr.law.carried_rate import CONSTANT_EVIDENCE, CarriedRate
 from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.transfer.rules import AmMup, ByDepth, Constant, Fitted, Law, Measured, Recipe, make_rule, transfer_rate
+from experiments.realbench import judge
+from experiments.realbench.scores import Tuned
+from experiments.transferbench import rules as transferbench
+from experiments.transferbench.table import comparison
+from experiments.transferbench.tasks import TASKS
+
+ROOT = Path(__file__).parents[2]
 
 
 def net(layers: int) -> nn.Module:
@@ -36,13 +44,13 @@ LARGE = SMALL.replace(build=lambda: net(3), steps=1000)
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.exponent_adam is not None])
 def test_a_rule_between_depths_is_the_short_form(name: str) -> None:
-    carried = ByDepth(name, "adam").carry(0.1, Recipe(10), Recipe(20))
+    carried = ByDepth(RULES[name], "adam").carry(0.1, Recipe(10), Recipe(20))
     assert carried == transfer_rate(0.1, 10, 20, rule=name, family="adam")
 
 
-@pytest.mark.parametrize("rule", [Law(), Measured(seeds=2), ByDepth("depth-mup")], ids=str)
+@pytest.mark.parametrize("rule", [Law(), Measured(seeds=2), ByDepth(RULES["depth-mup"])], ids=str)
 def test_a_rule_between_recipes_is_the_short_form_between_their_parts(rule) -> None:
-    name = "measured" if isinstance(rule, Measured) else rule.name
+    name = "measured" if isinstance(rule, Measured) else rule.rule.name
     short = transfer_rate(
         0.1,
         SMALL.build,
@@ -118,12 +126,21 @@ class HalfPower:
     """A rule of one's own: rate ~ depth^(-1/2)."""
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        factor = (target.build / source.build) ** -0.5
-        return CarriedRate(rate * factor, "half-power", source.build, target.build, factor, "rate ~ depth^(-1/2)")
+        depths = source.depth().total, target.depth().total
+        factor = (depths[1] / depths[0]) ** -0.5
+        return CarriedRate(rate * factor, "half-power", *depths, factor, "The rate falls as depth^(-1/2).")
 
 
-def test_a_rule_of_ones_own_is_one_class() -> None:
+def test_a_rule_of_ones_own_is_one_class_and_one_row_in_every_table() -> None:
     assert transfer_rate(0.1, 4, 16, rule=HalfPower()).rate == pytest.approx(0.05)
+    assert transfer_rate(0.1, SMALL, LARGE, rule=HalfPower()).rate == pytest.approx(0.1 * (5 / 3) ** -0.5)
+    short_tasks = transferbench.RULES | {"half-power": transferbench.library(HalfPower())}
+    table = comparison(TASKS, "dev", short_tasks, "measured", ROOT / "results" / "transferbench")
+    assert "\n| half-power | 10 |" in table
+    recipes = [Tuned(name, {1: -2.0, 4: -2.2}, {1: 4, 4: 16}, 0.01, ()) for name in "abc"]
+    real = judge.verdict(recipes, judge.RULES | {"half-power": HalfPower()})
+    assert "| copy | constant exponent | law | half-power |" in real
+    assert "| a | -0.33 | 0.01 | 0.20 | 0.08 | 0.70 | 0.10 |" in real
 
 
 def test_a_recipe_is_changed_by_replacing_entries() -> None:

@@ -17,7 +17,7 @@ from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
 from depthlr.energy.batches import EVAL_MODE_NOTE
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.step import LARGEST_GROUP
-from depthlr.law import OPTIMIZER_FAMILIES, RULES, carry_over_depth
+from depthlr.law import OPTIMIZER_FAMILIES, RULES
 from depthlr.law.carried_rate import (
     ADAPTIVE,
     AS_INIT,
@@ -76,7 +76,7 @@ def test_rules_invert_and_compose(rule: str) -> None:
 def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
     if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:
         rule = "law"
-    alone = carry_over_depth(0.1, 6, 24, rule, OPTIMIZER_FAMILIES[optimizer])
+    alone = RULES[rule].carry(0.1, 6, 24, OPTIMIZER_FAMILIES[optimizer])
     assert transfer_rate(0.1, 6, 24, rule=rule, optimizer=optimizer) == alone
 
 
@@ -87,7 +87,7 @@ def test_measured_rule_keeps_the_persistent_energy(optimizer) -> None:
     here, there = (persistent_energy(m, BATCHES, F.cross_entropy, optimizer) for m in (source, target))
     assert carried.rate**2 * there.energy == pytest.approx(0.1**2 * here.energy)  # one draw of each: no law
     assert (carried.rule, carried.source_depth, carried.target_depth) == ("measured", 5, 10)
-    assert "the law is leant on" in carried.assumes
+    assert "averaged with the law's" in carried.assumes
 
 
 def test_measured_rule_inverts_and_of_models_composes() -> None:
@@ -191,7 +191,7 @@ def test_batches_that_agree_on_hardly_anything_are_named() -> None:
     ways = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
     batches = [(X, ways), (X, -0.5 * ways), (X, ways)]
     assert any(
-        "agree on hardly anything" in note
+        "have hardly anything in common" in note
         for note in measured(resnet(2), resnet(4), batches=batches, loss_fn=inner).notes
     )
     assert measured(resnet(2), resnet(4), batches=[(X, Y)] * 3).notes == ()

@@ -43,7 +43,7 @@ RECIPE = Study(
     Data("digits", validation=0.25),
     Search("adaptive", 1e-3, 1.0, 25, (0, 1)),
 )
-RULES = ("constant", "copy", "law", "measured")
+COMPARED = ("constant", "copy", "law", "measured")
 
 
 def demo(
@@ -66,7 +66,7 @@ def demo(
         tuned = train_study(target, Path(folder) / "target.sqlite")
     examples, _ = load_data(study)
     with progress_bar():
-        carried = {rule: carry_to_target(study, rate, examples, rule) for rule in RULES}
+        carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
     print_tuning(Tuning(study, rate, source, carried["constant"]))
     _print_errors(tuned, {rule: (found.rate, found.low, found.high) for rule, found in carried.items()})
     print_note(f"{time.perf_counter() - start:.0f} s")

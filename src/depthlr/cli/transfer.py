@@ -25,7 +25,7 @@ from depthlr.cli.options import (
 from depthlr.cli.output import print_json, print_note
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
-from depthlr.law.carried_rate import CarriedRate, carry_over_depth
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recommended_rule
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
@@ -103,7 +103,7 @@ def transfer(
 def _by_rule(rule: str, rate: float, source: str, target: str, optimizer: str, input: str | None) -> CarriedRate:
     a, b = _number(source), _number(target)
     if a is not None and b is not None and rule in RULES and not RULES[rule].counts_paths:
-        return carry_over_depth(rate, a, b, rule, OPTIMIZER_FAMILIES[optimizer])
+        return RULES[rule].carry(rate, a, b, OPTIMIZER_FAMILIES[optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate

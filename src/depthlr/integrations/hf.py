@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, largest_rate, report_on
-from depthlr.transfer.rules import CarryRule, Recipe
+from depthlr.transfer.rules import Recipe, Rule
 
 
 class TrainerStep(nn.Module):
@@ -137,7 +137,7 @@ def rate_callback(
     tuned_rate: float,
     source: Any,
     *,
-    rule: str | CarryRule | None = None,
+    rule: str | Rule | None = None,
     energies: bool = True,
     **options: Any,
 ) -> Any:

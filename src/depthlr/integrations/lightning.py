@@ -27,7 +27,7 @@ from depthlr.integrations.trainer import (
     world_size,
 )
 from depthlr.trace.run import logits_of
-from depthlr.transfer.rules import CarryRule, Recipe
+from depthlr.transfer.rules import Recipe, Rule
 
 HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # precisions of a Trainer that cast while they run
 
@@ -172,7 +172,7 @@ def rate_callback(
     small: Any,
     *,
     large: Any = None,
-    rule: str | CarryRule | None = None,
+    rule: str | Rule | None = None,
     set_rate: bool = True,
     attr_name: str = "",
     energies: bool = True,

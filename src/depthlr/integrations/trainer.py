@@ -18,7 +18,7 @@ from depthlr.energy.batches import build_model
 from depthlr.energy.energy import Energy, update_energy
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.transfer.rules import CarryRule, Recipe, transfer_rate
+from depthlr.transfer.rules import Recipe, Rule, transfer_rate
 
 T = TypeVar("T")
 RATES = ("lr", "initial_lr", "max_lr", "min_lr")  # entries of a parameter group that hold a rate
@@ -157,7 +157,7 @@ def report_on(
     target: Recipe,
     rate: float | None = None,
     *,
-    rule: str | CarryRule | None = None,
+    rule: str | Rule | None = None,
     energies: bool = True,
     **options: Any,
 ) -> RunReport:

@@ -1,6 +1,6 @@
 """Arithmetic only, without torch: the rules of depth, loss curves, the weighted fit, and carried rates."""
 
-from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD, CarriedRate, carry_over_depth, law_share
+from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD, CarriedRate, law_share
 from depthlr.law.curve import (
     AGGREGATORS,
     Aggregator,
@@ -18,10 +18,9 @@ from depthlr.law.rules import (
     LAW_EXPONENT,
     OPTIMIZER_FAMILIES,
     RULES,
+    DepthRule,
     Family,
-    Rule,
     UnitCounts,
-    carry,
     log_pathsum,
     pathsum_transfer,
     rule_named,
@@ -38,15 +37,13 @@ __all__ = [
     "RULES",
     "Aggregator",
     "CarriedRate",
+    "DepthRule",
     "Family",
     "Fit",
     "Optimum",
     "Point",
-    "Rule",
     "UnitCounts",
     "arithmetic",
-    "carry",
-    "carry_over_depth",
     "fit_power_law",
     "geometric",
     "grid_spacing",

@@ -6,11 +6,10 @@ The figures are those of docs/results.md and docs/transferbench.md. Tests comput
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
-from depthlr.law.rules import Family, Rule, carry, rule_named
 
 # How the models are initialized, as far as a rule saw it.
 UNSEEN = "not seen"  # depths, or weights on the meta device
@@ -161,67 +160,11 @@ class CarriedRate:
         return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
 
 
-def carry_over_depth(
-    rate: float, source_depth: float, target_depth: float, rule: str = "law", family: Family = "sgd"
-) -> CarriedRate:
-    """Carry a rate between two depths by a named rule: arithmetic, without a model.
-
-    Args:
-        rate: The rate tuned at the source depth.
-        source_depth: Effective depth of the source.
-        target_depth: Effective depth of the target.
-        rule: A name in `RULES`.
-        family: The optimizer family.
-    """
-    chosen = rule_named(rule)
-    moved = carry(chosen, rate, source_depth, target_depth, family)
-    facts = {ADAPTIVE} if family == "adam" else set()
-    return make_carried_rate(chosen, rate, moved, source_depth, target_depth, facts=facts)
-
-
-def make_carried_rate(
-    rule: Rule,
-    rate: float,
-    moved: float,
-    source_depth: float,
-    target_depth: float,
-    *,
-    outside: Sequence[str] = (),
-    facts: Collection[str] = (),
-    initialization: str = UNSEEN,
-) -> CarriedRate:
-    """Wrap a rate that a rule of depth carried, with its notes and its interval.
-
-    Only rates of the law and of the constant exponent were compared with tuned ones. They have an interval, in the
-    rule's scope.
-
-    Args:
-        rule: The rule.
-        rate: The rate at the source.
-        moved: The rate at the target.
-        source_depth: Effective depth of the source.
-        target_depth: Effective depth of the target.
-        outside: One note for each precondition of the rule that does not hold.
-        facts: Keys of `LAW_FINDINGS`: properties of the models and of the optimizer.
-        initialization: How the models are initialized, if that is known.
-    """
-    by_law = rule.name == "law"
-    unmet = [*outside, *([NOT_INIT] if by_law and initialization == OTHER_INIT else [])]
-    found = [finding for fact, finding in LAW_FINDINGS.items() if by_law and fact in facts]
-    carried = CarriedRate(
-        moved,
-        rule.name,
-        source_depth,
-        target_depth,
-        moved / rate,
-        rule.assumes,
-        (*unmet, *(finding.sentence for finding in found)),
-        in_scope=not unmet and all(finding.interval_held for finding in found),
-        initialization=initialization,
-        evidence=CONSTANT_EVIDENCE if rule.name == "constant" else EVIDENCE,
-    )
-    if not carried.in_scope:
-        return carried
-    if by_law:
-        return carried.within(LAW_ERROR.between(source_depth, target_depth))
-    return carried.within(constant_error(source_depth, target_depth)) if rule.name == "constant" else carried
+def finite_rate(rate: float, source: object, target: object) -> float:
+    """Return a carried rate, or raise an error if it is outside the range of floats."""
+    if not (math.isfinite(rate) and rate > 0):
+        raise DepthlrError(
+            f"The rate carried from {source} to {target} is {rate:g}, outside what a float can hold: "
+            "choose a source nearer to the target."
+        )
+    return rate

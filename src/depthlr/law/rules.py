@@ -1,11 +1,28 @@
 """Rules that carry a rate across depth: the power law, the peers' rules with what they assume, and PathSum."""
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from depthlr import check
 from depthlr.errors import DepthlrError, did_you_mean
+from depthlr.law.carried_rate import (
+    ADAPTIVE,
+    CONSTANT_EVIDENCE,
+    EVIDENCE,
+    LAW_ERROR,
+    LAW_FINDINGS,
+    NOT_INIT,
+    OTHER_INIT,
+    UNSEEN,
+    CarriedRate,
+    Finding,
+    constant_error,
+    finite_rate,
+)
 
 Family = Literal["sgd", "adam"]
 
@@ -36,21 +53,44 @@ _NO_MULTIPLIER = (
     "the multiplier shrinks the weight gradients too, so depth would be paid for twice."
 )
 
-
 MEASURING_RULES = ("measured", "am-mup")  # they look at models; `depthlr.transfer.rules` holds them
+PRESCRIBES_NOTHING = "The rule {!r} ({}) prescribes nothing for optimizers of the {!r} family: choose one of {}."
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A rule of depth: one exponent for each optimizer family, None if its authors prescribe nothing."""
+class DepthRule:
+    """A rule that needs depths alone: its exponents, what it assumes, and how it was tested.
+
+    Args:
+        name: The name of the rule.
+        source: Who prescribes it.
+        assumes: What must hold for it, in sentences.
+        exponent_sgd: The power of the depth for the family "sgd". None if its authors prescribe nothing.
+        exponent_adam: The same for the family "adam".
+        over_updates: Its authors' depth is the number of residual updates, without stem and head.
+        counts_paths: It is no power of the depth; `pathsum_transfer` takes the counts of units instead.
+        error: Takes two depths and returns the error in decades that `COVERAGE` of carried rates stay below. None if
+            the rule was not compared with tuned rates.
+        evidence: What the error was calibrated on.
+        findings: What tuned rates showed for models and optimizers, by a property of these.
+        needs_init: It holds for weights as `init_` draws them.
+        refuses_multiplier: It is wrong if branches are multiplied by a number that depends on depth.
+        allows_tied: It was fitted on models with tied embeddings too.
+    """
 
     name: str
     source: str
     assumes: str
     exponent_sgd: float | None
     exponent_adam: float | None
-    over_updates: bool = False  # its authors' depth is the number of residual updates, without stem and head
-    counts_paths: bool = False  # True: no power of the depth; `pathsum_transfer` takes the counts of units instead
+    over_updates: bool = False
+    counts_paths: bool = False
+    error: Callable[[float, float], float] | None = None
+    evidence: str = EVIDENCE
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    needs_init: bool = False
+    refuses_multiplier: bool = False
+    allows_tied: bool = False
 
     def exponent(self, family: Family) -> float | None:
         """The exponent of the depth for an optimizer family."""
@@ -59,16 +99,85 @@ class Rule:
             raise DepthlrError(f"There is no optimizer family {family!r}: choose one of {known}.")
         return self.exponent_sgd if family == "sgd" else self.exponent_adam
 
+    def new_rate(self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> float:
+        """The rate at the target depth.
 
-RULES: dict[str, Rule] = {
-    "copy": Rule(
+        Args:
+            rate: The rate tuned at the source depth.
+            source_depth: The depth of the source, as this rule counts it.
+            target_depth: The same of the target.
+            family: The optimizer family.
+
+        Raises:
+            DepthlrError: The rule prescribes no power of the depth for this family.
+        """
+        exponent = self.exponent(family)
+        if self.counts_paths:
+            raise DepthlrError(
+                f"The rule {self.name!r} is not a power of the depth: "
+                "call pathsum_transfer with the counts of plain and residual units."
+            )
+        if exponent is None:
+            able = ", ".join(other.name for other in RULES.values() if other.exponent(family) is not None)
+            raise DepthlrError(PRESCRIBES_NOTHING.format(self.name, self.source, family, able))
+        return transfer_by_power(rate, source_depth, target_depth, exponent)
+
+    def carry(self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> CarriedRate:
+        """Carry a rate between two effective depths: arithmetic, without a model. The arguments are `new_rate`'s."""
+        new = self.new_rate(rate, source_depth, target_depth, family)
+        return self.report(rate, new, source_depth, target_depth, properties={ADAPTIVE} if family == "adam" else ())
+
+    def report(
+        self,
+        rate: float,
+        new_rate: float,
+        source_depth: float,
+        target_depth: float,
+        *,
+        unmet: Sequence[str] = (),
+        properties: Collection[str] = (),
+        initialization: str = UNSEEN,
+    ) -> CarriedRate:
+        """A carried rate with its notes, and with its interval if the rule was compared with tuned rates.
+
+        Args:
+            rate: The rate at the source.
+            new_rate: The rate at the target.
+            source_depth: Effective depth of the source.
+            target_depth: Effective depth of the target.
+            unmet: One note for each precondition of the rule that does not hold.
+            properties: Of the models and of the optimizer: keys of `findings`.
+            initialization: How the models are initialized, if that is known.
+        """
+        if self.needs_init and initialization == OTHER_INIT:
+            unmet = [*unmet, NOT_INIT]
+        found = [finding for key, finding in self.findings.items() if key in properties]
+        carried = CarriedRate(
+            rate=new_rate,
+            rule=self.name,
+            source_depth=source_depth,
+            target_depth=target_depth,
+            factor=new_rate / rate,
+            assumes=self.assumes,
+            notes=(*unmet, *(finding.sentence for finding in found)),
+            in_scope=not unmet and all(finding.interval_held for finding in found),
+            initialization=initialization,
+            evidence=self.evidence,
+        )
+        if self.error is None or not carried.in_scope:
+            return carried
+        return carried.within(self.error(source_depth, target_depth))
+
+
+RULES: dict[str, DepthRule] = {
+    "copy": DepthRule(
         name="copy",
         source="common practice",
         assumes="The best rate does not depend on depth; the rate is kept as it is.",
         exponent_sgd=0.0,
         exponent_adam=0.0,
     ),
-    "constant": Rule(
+    "constant": DepthRule(
         name="constant",
         source="RealBench, docs/realbench.md",
         assumes=(
@@ -77,8 +186,12 @@ RULES: dict[str, Rule] = {
         ),
         exponent_sgd=CONSTANT_EXPONENT,
         exponent_adam=CONSTANT_EXPONENT,
+        error=constant_error,
+        evidence=CONSTANT_EVIDENCE,
+        refuses_multiplier=True,
+        allows_tied=True,
     ),
-    "law": Rule(
+    "law": DepthRule(
         name="law",
         source="Hyperparameter Transfer Laws for Non-Recurrent Multi-Path Neural Networks",
         assumes=(
@@ -88,15 +201,19 @@ RULES: dict[str, Rule] = {
         ),
         exponent_sgd=LAW_EXPONENT,
         exponent_adam=LAW_EXPONENT,
+        error=LAW_ERROR.between,
+        findings=LAW_FINDINGS,
+        needs_init=True,
+        refuses_multiplier=True,
     ),
-    "jelassi": Rule(
+    "jelassi": DepthRule(
         name="jelassi",
         source="Jelassi 2023",
         assumes=f"A ReLU MLP without residual connections, fan-in initialisation, SGD. {_NO_MULTIPLIER}",
         exponent_sgd=-1.5,
         exponent_adam=None,
     ),
-    "depth-mup": Rule(
+    "depth-mup": DepthRule(
         name="depth-mup",
         source="Bordelon 2024, Yang 2023",
         assumes=(
@@ -107,7 +224,7 @@ RULES: dict[str, Rule] = {
         exponent_adam=-0.5,
         over_updates=True,
     ),
-    "completep": Rule(
+    "completep": DepthRule(
         name="completep",
         source="Dey 2025",
         assumes=(
@@ -118,7 +235,7 @@ RULES: dict[str, Rule] = {
         exponent_adam=0.0,
         over_updates=True,
     ),
-    "u-mup": Rule(
+    "u-mup": DepthRule(
         name="u-mup",
         source="u-muP's public code",
         assumes=(
@@ -129,7 +246,7 @@ RULES: dict[str, Rule] = {
         exponent_adam=-0.5,
         over_updates=True,
     ),
-    "pathsum": Rule(
+    "pathsum": DepthRule(
         name="pathsum",
         source="Chen 2024",
         assumes=(
@@ -158,10 +275,10 @@ def transfer_by_power(rate: float, source_depth: float, target_depth: float, exp
     target = check.positive("The target depth", target_depth)
     power = check.finite("The exponent", exponent)
     try:
-        moved = tuned * (target / source) ** power
+        new = tuned * (target / source) ** power
     except (OverflowError, ZeroDivisionError):
-        moved = math.inf
-    return finite_rate(moved, f"depth {source:g}", f"depth {target:g}")
+        new = math.inf
+    return finite_rate(new, f"depth {source:g}", f"depth {target:g}")
 
 
 def recommended_rule(
@@ -182,41 +299,13 @@ def recommended_rule(
     return "constant" if own_init else "law"
 
 
-def rule_named(name: str) -> Rule:
-    """The rule of that name. The error for an unknown name lists all names and the nearest one."""
+def rule_named(name: str) -> DepthRule:
+    """The rule of depth with that name. The error for an unknown name lists all rules and the nearest name."""
     if name in RULES:
         return RULES[name]
-    hint = did_you_mean(str(name).lower().replace("_", "-"), RULES)
-    raise DepthlrError(f"There is no rule {name!r}{hint}: choose one of {', '.join(RULES)}.")
-
-
-def carry(rule: Rule | str, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> float:
-    """The rate at the target depth by a rule of depth.
-
-    Args:
-        rule: The rule or its name.
-        rate: The rate tuned at the source depth.
-        source_depth: Effective depth of the source.
-        target_depth: Effective depth of the target.
-        family: The optimizer family.
-
-    Raises:
-        DepthlrError: The rule prescribes no power of the depth for this family.
-    """
-    chosen = rule if isinstance(rule, Rule) else rule_named(rule)
-    exponent = chosen.exponent(family)
-    if chosen.counts_paths:
-        raise DepthlrError(
-            f"The rule {chosen.name!r} is not a power of the depth: "
-            "call pathsum_transfer with the counts of plain and residual units."
-        )
-    if exponent is None:
-        able = [other.name for other in RULES.values() if other.exponent(family) is not None]
-        raise DepthlrError(
-            f"The rule {chosen.name!r} ({chosen.source}) prescribes nothing for optimizers of the {family!r} family: "
-            f"choose one of {', '.join(able)}."
-        )
-    return transfer_by_power(rate, source_depth, target_depth, exponent)
+    known = (*MEASURING_RULES, *RULES)
+    hint = did_you_mean(str(name).lower().replace("_", "-"), known)
+    raise DepthlrError(f"There is no rule {name!r}{hint}: choose one of {', '.join(known)}.")
 
 
 # PathSum (Chen 2024): rate = c * (sum over input-output paths p of L_p^3)^(-1/2), where L_p counts the units on
@@ -259,20 +348,10 @@ def pathsum_transfer(
         target: The same of the target.
     """
     tuned = check.positive("The rate", rate)
-    here, there = UnitCounts(*source), UnitCounts(*target)
-    change = log_pathsum(**there._asdict()) - log_pathsum(**here._asdict())
+    source, target = UnitCounts(*source), UnitCounts(*target)
+    change = log_pathsum(**target._asdict()) - log_pathsum(**source._asdict())
     try:
-        moved = tuned * math.exp(-change / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
+        new = tuned * math.exp(-change / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
     except OverflowError:
-        moved = math.inf
-    return finite_rate(moved, here, there)
-
-
-def finite_rate(rate: float, source: object, target: object) -> float:
-    """Return a carried rate, or raise an error if it is outside the range of floats."""
-    if not (math.isfinite(rate) and rate > 0):
-        raise DepthlrError(
-            f"The rate carried from {source} to {target} is {rate:g}, outside what a float can hold: "
-            "choose a source nearer to the target."
-        )
-    return rate
+        new = math.inf
+    return finite_rate(new, source, target)

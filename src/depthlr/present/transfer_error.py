@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.curve import geometric
-from depthlr.law.rules import carry
+from depthlr.law.rules import rule_named
 from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, escape_label, text_colour
 from depthlr.study.results import Over, Results
 from depthlr.transfer.recipe import Energies, family_of
@@ -87,7 +87,7 @@ def predictions(
     family = family_of(results.study.training.optimizer)
 
     def by_rule(rule: str) -> Predict:
-        return lambda source, target: carry(rule, tuned[source], source, target, family)
+        return lambda source, target: rule_named(rule).new_rate(tuned[source], source, target, family)
 
     found = {rule: by_rule(rule) for rule in rules}
     if energies is not None:

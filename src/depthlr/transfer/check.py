@@ -259,7 +259,10 @@ def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Prob
     yield from _exponent(fit)
     noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]
     if noisy:
-        text = f"batches agree on hardly anything at size {noisy[0]}, so its rate is a guess: take more or larger ones."
+        text = (
+            f"the steps of different batches have hardly anything in common at size {noisy[0]}, so its rate is a "
+            "guess: take more or larger batches."
+        )
         yield Verdict.caution, text
     for flag in dict.fromkeys(flag for row in rows for flag in row.depth.flags):
         yield Verdict.caution, flag

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,22 +31,33 @@ from depthlr.energy.persistent import (
 from depthlr.energy.progress import measuring
 from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, is_factory
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import AS_IT_IS, MEASURED_ERROR, NORMAL_QUANTILE, ONE_DRAW_ERROR, CarriedRate, law_share
-from depthlr.law.rules import LAW_EXPONENT, finite_rate
+from depthlr.law.carried_rate import (
+    AS_IT_IS,
+    MEASURED_ERROR,
+    NORMAL_QUANTILE,
+    ONE_DRAW_ERROR,
+    CarriedRate,
+    finite_rate,
+    law_share,
+)
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.trace.depth import Depth
 from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ratios, optimizer_notes
 
 ASSUMES = (
-    "What batches agree on moves the readout, relative to its size, as far at the target as at the source. Both models "
-    "must be initialised as they will be trained. Over several initialisations the law is leant on as far as these "
-    "scatter, which is wrong where a forward multiplier makes up for depth."
+    "The best rate keeps the expected relative change of the readout per step: rate_target = rate_source * "
+    "sqrt(E_source / E_target), where E is the persistent energy. Both models must be initialised as they will be "
+    "trained. If several initialisations are measured, the change of the rate is averaged with the law's. That is "
+    "wrong where a forward multiplier makes up for depth."
 )
-NOISY = "the batches agree on hardly anything, so the measured rate is a guess: take more or larger ones."
+NOISY = (
+    "the steps of different batches have hardly anything in common, so the measured rate is a guess: take more or "
+    "larger batches."
+)
 NOT_COMPARED = (
     "carried rates were compared with tuned ones across depth, and across width where it grows with depth and no more: "
     "between these models there is no interval."
 )
-NAMES = ("source", "target")  # in progress messages
 MUCH_LAW = 0.25  # the law's weight gets a note above this
 
 
@@ -86,58 +97,58 @@ class Measured:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate from the source to the target. Batches, loss and optimizer are those of the source."""
-        here, there = self.measure(source, target)
-        carried = self.between(rate, here, there)
-        return replace(carried, notes=(*carried.notes, *optimizer_notes(source.optimizer, [source.build])))
+        carried = self.between(rate, *self.measure(source, target))
+        return replace(carried, notes=(*carried.notes, *optimizer_notes(source.optimizer, source.build)))
 
-    def measure(self, *recipes: Recipe) -> list[MeasuredModel]:
-        """Measure the models of recipes on the batches of the first recipe.
+    def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
+        """Measure both models on the source's batches. A recipe that holds a `MeasuredModel` is not measured again.
 
         Args:
-            recipes: A recipe that holds a `MeasuredModel` is not measured again.
+            source: The recipe that was tuned.
+            target: The recipe that needs a rate.
         """
-        missing = [recipe for recipe in recipes if not isinstance(recipe.build, MeasuredModel)]
-        found = iter(self._measure(missing) if missing else [])
-        return [recipe.build if isinstance(recipe.build, MeasuredModel) else next(found) for recipe in recipes]
+        found: dict[str, Any] = {"source": source.build, "target": target.build}
+        missing = {name: build for name, build in found.items() if not isinstance(build, MeasuredModel)}
+        if missing:
+            found |= self._measure(missing, source if "source" in missing else target)
+        return found["source"], found["target"]
 
-    def _measure(self, recipes: Sequence[Recipe]) -> list[MeasuredModel]:
-        places, first = [_require_model(recipe.build) for recipe in recipes], recipes[0]
-        check_measuring("measured", first)
-        all_models = all(isinstance(place, nn.Module) for place in places)
-        count = 1 if all_models else check.count("The number of seeds", self.seeds)
-        seeds = range(self.seed, self.seed + count)
-        batches = batches_by_seed(first.batches, count, None, self.seed)
-        names = NAMES if len(recipes) == len(NAMES) else [f"recipe {number}" for number in range(1, len(recipes) + 1)]
-        models = {
-            name: iter([place]) if isinstance(place, nn.Module) else draw_models(place, seeds)
-            for name, place in zip(names, places, strict=True)
-        }
-        initializations = sum(1 if isinstance(place, nn.Module) else count for place in places)
+    def _measure(self, builds: dict[str, Any], recipe: Recipe) -> dict[str, MeasuredModel]:
+        """Measure models, named as in progress messages, with a recipe's batches, loss and optimizer."""
+        check_measuring("measured", recipe, builds.values())
+        drawn = sum(not isinstance(build, nn.Module) for build in builds.values())
+        seeds = range(self.seed, self.seed + (check.count("The number of seeds", self.seeds) if drawn else 1))
+        batches = batches_by_seed(recipe.batches, len(seeds), None, self.seed)
+        models = {}
+        for name, build in builds.items():
+            models[name] = iter([build]) if isinstance(build, nn.Module) else draw_models(build, seeds)
+        initializations = drawn * len(seeds) + len(builds) - drawn
         with measuring(initializations * batches.size):
-            energies = persistent_energies(models, batches, first.loss_fn, first.optimizer, seed=self.seed)
-        return [
-            _measured_model(place, found, first, batches.first) for place, found in zip(places, energies, strict=True)
-        ]
+            energies = persistent_energies(models, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed)
+        return {
+            name: _measured_model(build, found, recipe, batches.first)
+            for (name, build), found in zip(builds.items(), energies, strict=True)
+        }
 
     @staticmethod
     def change(
-        here: DrawnRate, there: DrawnRate, source_depth: float, target_depth: float, *, one_width: bool
+        source: DrawnRate, target: DrawnRate, source_depth: float, target_depth: float, *, one_width: bool
     ) -> MeasuredChange:
         """The mean of the measured change and the law's, weighted by their inverse variances.
 
         The measurement counts alone if it rests on one initialization, whose scatter is unknown.
 
         Args:
-            here: The rate at which the source's persistent energy is 1.
-            there: The same of the target.
+            source: The rate at which the source's persistent energy is 1.
+            target: The same of the target.
             source_depth: Effective depth of the source.
             target_depth: Effective depth of the target.
             one_width: Do both models have the same widths? If not, the measurement counts alone.
         """
-        measured = there.decades - here.decades  # energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1)
-        if here.standard_error is None or there.standard_error is None:
+        measured = target.decades - source.decades  # energy is quadratic in the rate: rate'^2 P'(1) = rate^2 P(1)
+        if source.standard_error is None or target.standard_error is None:
             return MeasuredChange(measured, None, 0.0)
-        error = math.hypot(here.standard_error, there.standard_error)
+        error = math.hypot(source.standard_error, target.standard_error)
         share = law_share(error, source_depth, target_depth) if one_width else 0.0
         law = LAW_EXPONENT * math.log10(target_depth / source_depth)  # Prop. 1: eta* = kappa L^(-3/2)
         return MeasuredChange((1 - share) * measured + share * law, error, share)
@@ -150,8 +161,8 @@ class Measured:
             source: The measurement of the source.
             target: The measurement of the target.
         """
-        ends = source.depth.total, target.depth.total
-        change = self.change(source.rate, target.rate, *ends, one_width=not source.depth.other_widths(target.depth))
+        depths = source.depth.total, target.depth.total
+        change = self.change(source.rate, target.rate, *depths, one_width=not source.depth.other_widths(target.depth))
         notes = [*source.notes, *target.notes]
         if source.rate.noisy or target.rate.noisy:
             notes.append(NOISY)
@@ -167,38 +178,42 @@ class Measured:
                 f"known to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of "
                 "what is carried; take more seeds or a wider model."
             )
+        new_rate = finite_rate(rate * change.factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
         carried = CarriedRate(
-            finite_rate(rate * change.factor, f"depth {ends[0]:g}", f"depth {ends[1]:g}"),
+            new_rate,
             "measured",
-            *ends,
+            *depths,
             change.factor,
             ASSUMES,
             tuple(dict.fromkeys(notes)),
             in_scope=in_scope,
             initialization=AS_IT_IS,
         )
-        return carried.within(change.error_bound(*ends)) if in_scope else carried
+        return carried.within(change.error_bound(*depths)) if in_scope else carried
 
 
-def check_measuring(rule: str, recipe: Recipe) -> None:
-    """Raise if a recipe lacks what a rule that measures needs."""
+def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
+    """Raise if something is missing that a rule needs to measure models.
+
+    Args:
+        rule: The name of the rule.
+        recipe: Its batches and optimizer are used.
+        models: Models, and functions that build them.
+    """
+    for model in models:
+        if not callable(model):  # as models are, too
+            raise DepthlrError(f"The rule {rule!r} measures and needs two models, not {type(model).__name__}s.")
     if recipe.batches is None:
         raise DepthlrError(f"The rule {rule!r} needs batches= for the step it measures.")
     if not is_factory(recipe.optimizer):
         raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
-def _require_model(place: Any) -> Any:
-    if isinstance(place, nn.Module) or callable(place):
-        return place
-    raise DepthlrError(f"The rule 'measured' measures and needs two models, not {type(place).__name__}s.")
-
-
-def _measured_model(place: Any, energies: Sequence[PersistentEnergy], recipe: Recipe, batch: Any) -> MeasuredModel:
-    rate, notes, model = rate_over_draws(energies), [], place
-    if not isinstance(place, nn.Module):
-        model = build_model(place)
-        if not draws_new_weights(place):
+def _measured_model(build: Any, energies: Sequence[PersistentEnergy], recipe: Recipe, batch: Any) -> MeasuredModel:
+    rate, notes, model = rate_over_draws(energies), [], build
+    if not isinstance(build, nn.Module):
+        model = build_model(build)
+        if not draws_new_weights(build):
             rate = replace(rate, standard_error=None)  # the same initialization several times
             notes.append(SAME_WEIGHTS_NOTE)
     if not model.training:

@@ -50,7 +50,7 @@ class MeasuredModel:
     group_ratios: tuple[float, ...] = (1.0,)
 
 
-Place = int | float | Depth | nn.Module | Build | Energies | MeasuredModel
+ModelLike = int | float | Depth | nn.Module | Build | Energies | MeasuredModel
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Recipe:
         units: Modules that count as one unit each, as in `effective_depth`.
     """
 
-    build: Place
+    build: ModelLike
     batches: Any = None
     loss_fn: LossFn | None = None
     optimizer: Any = "sgd"
@@ -82,6 +82,11 @@ class Recipe:
         """A copy of this recipe with some entries changed."""
         return replace(self, **changes)
 
+    def depth(self) -> Depth:
+        """The effective depth of the recipe's model, counted on `example` or on the first of `batches`."""
+        ((depth, _),) = inspect_recipes(self)
+        return depth
+
     @staticmethod
     def from_trainer(trainer: Any) -> Recipe:
         """The recipe of a Hugging Face Trainer, as `depthlr.integrations.hf.recipe_from_trainer` reads it."""
@@ -90,35 +95,34 @@ class Recipe:
         return recipe
 
 
-def inspect_recipes(source: Recipe, target: Recipe, seed: int) -> list[tuple[Depth, str]]:
-    """The depth of each recipe's model, and how it is initialized. One batch serves both if no examples are given.
+def inspect_recipes(*recipes: Recipe, seed: int = 0) -> list[tuple[Depth, str]]:
+    """The depth of each recipe's model, and how it is initialized.
 
     Args:
-        source: The recipe that was tuned.
-        target: The recipe that needs a rate.
+        recipes: One batch serves all that have no example: the first of the first recipe that has batches.
         seed: Seeds what a loader draws.
     """
-    batches = source.batches if source.batches is not None else target.batches
-    needs_batch = batches is not None and (source.example is None or target.example is None)
+    batches = next((recipe.batches for recipe in recipes if recipe.batches is not None), None)
+    needs_batch = batches is not None and any(recipe.example is None for recipe in recipes)
     batch = batches_of(batches, 1, 1, seed)[0] if needs_batch else None
-    return [_inspect(recipe, batch) for recipe in (source, target)]
+    return [_inspect(recipe, batch) for recipe in recipes]
 
 
 def _inspect(recipe: Recipe, batch: Any) -> tuple[Depth, str]:
-    place = recipe.build
-    if isinstance(place, Depth):
-        return place, UNSEEN
-    if isinstance(place, MeasuredModel):
-        return place.depth, UNSEEN
-    if isinstance(place, nn.Module):
-        return _count(place, recipe, batch)
-    if isinstance(place, Energies):
-        return Depth(len(place.units), len(place.units)), UNSEEN
-    if callable(place):
-        return _count(build_model(place), recipe, batch)
-    if isinstance(place, bool) or not isinstance(place, Real) or not float(place) > 0:
-        raise DepthlrError(f"a source or target is a model or a depth above 0, not {place!r}.")
-    return Depth(place, place), UNSEEN  # fractional depths are fine for arithmetic
+    build = recipe.build
+    if isinstance(build, Depth):
+        return build, UNSEEN
+    if isinstance(build, MeasuredModel):
+        return build.depth, UNSEEN
+    if isinstance(build, Energies):
+        return Depth(len(build.units), len(build.units)), UNSEEN
+    if isinstance(build, nn.Module):
+        return _count(build, recipe, batch)
+    if callable(build):
+        return _count(build_model(build), recipe, batch)
+    if isinstance(build, bool) or not isinstance(build, Real) or not float(build) > 0:
+        raise DepthlrError(f"a source or target is a model or a depth above 0, not {build!r}.")
+    return Depth(build, build), UNSEEN  # fractional depths are fine for arithmetic
 
 
 def _count(model: nn.Module, recipe: Recipe, batch: Any) -> tuple[Depth, str]:
@@ -142,19 +146,19 @@ def _initialization(model: nn.Module, example: Any) -> str:
     return AS_INIT if follows_plan(model, plan) else OTHER_INIT
 
 
-def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
+def family_of(optimizer: Any, *models: Any) -> Family:
     """The family of an optimizer: "sgd" if its step is proportional to the gradient, else "adam".
 
     Args:
         optimizer: What `optimizers_of` takes.
-        places: A factory is called with the first model among these. A function among them is called to build one.
+        models: A factory is called with the first model among these, or with what the first function returns.
 
     Raises:
         DepthlrError: The optimizer is another library's, whose family is not known.
     """
     if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
         return OPTIMIZER_FAMILIES[optimizer]
-    optimizers = optimizers_of(optimizer, _model_among(places))
+    optimizers = optimizers_of(optimizer, _first_model(models))
     if all(isinstance(one, SGD) for one in optimizers):
         return "sgd"
     if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
@@ -163,29 +167,13 @@ def family_of(optimizer: Any, places: Sequence[Any] = ()) -> Family:
     raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
 
 
-def _model_among(places: Sequence[Any]) -> nn.Module:
-    for place in places:
-        if isinstance(place, nn.Module):
-            return place
-        if callable(place):
-            return build_model(place)
+def _first_model(models: Sequence[Any]) -> nn.Module:
+    for model in models:
+        if isinstance(model, nn.Module):
+            return model
+        if callable(model):
+            return build_model(model)
     return nn.Linear(2, 2)  # there is no model, only depths, and most factories take any model
-
-
-def is_adaptive(optimizer: Any, family: Family | None, places: Sequence[Any]) -> bool:
-    """Is it known that the optimizer's step does not grow with the gradient?
-
-    Args:
-        optimizer: What `optimizers_of` takes.
-        family: The family, if the user gave it.
-        places: As in `family_of`.
-    """
-    try:
-        return (family or family_of(optimizer, places)) == "adam"
-    except DepthlrError:
-        if isinstance(optimizer, str):
-            raise
-        return False  # another library's optimizer, or a factory that cannot make one for this model
 
 
 def group_ratios(optimizer: Any, model: nn.Module) -> tuple[float, ...]:
@@ -210,17 +198,17 @@ def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
     return notes
 
 
-def optimizer_notes(optimizer: Any, places: Sequence[Any]) -> list[str]:
+def optimizer_notes(optimizer: Any, *models: Any) -> list[str]:
     """How the rates of several optimizers change, such as Muon for matrices and AdamW for the rest.
 
     Args:
         optimizer: What `optimizers_of` takes.
-        places: A factory is called with the first model among these. Without one there is no note.
+        models: As in `family_of`. If none of them is a model or a function, there is no note.
     """
-    if not any(map(callable, places)):  # depths alone
+    if not any(map(callable, models)):  # depths alone
         return []
     try:
-        names = [type(one).__name__ for one in optimizers_of(optimizer, _model_among(places))]
+        names = [type(one).__name__ for one in optimizers_of(optimizer, _first_model(models))]
     except DepthlrError:  # a factory that cannot make one for this model: the rule does not need it
         return []
     return [TWO_RATES.format(" and ".join(names))] if len(names) > 1 else []

@@ -15,45 +15,24 @@ from depthlr.energy.energy import ENERGY_BATCHES, update_energy
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, make_carried_rate
+from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, finite_rate
 from depthlr.law.fit import Fit
-from depthlr.law.rules import (
-    MEASURING_RULES,
-    RULES,
-    Family,
-    carry,
-    finite_rate,
-    pathsum_transfer,
-    recommended_rule,
-    rule_named,
-)
+from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer, recommended_rule, rule_named
 from depthlr.trace.depth import Depth, Units
 from depthlr.trace.run import LossFn
 from depthlr.transfer.measured import Measured, check_measuring
 from depthlr.transfer.recipe import (
     Energies,
-    Place,
+    ModelLike,
     Recipe,
     family_of,
     group_notes,
     group_ratios,
     inspect_recipes,
-    is_adaptive,
     optimizer_notes,
 )
 
-__all__ = [
-    "AmMup",
-    "ByDepth",
-    "CarryRule",
-    "Constant",
-    "Fitted",
-    "Law",
-    "Measured",
-    "Recipe",
-    "make_rule",
-    "transfer_rate",
-]
+__all__ = ["AmMup", "ByDepth", "Constant", "Fitted", "Law", "Measured", "Recipe", "Rule", "make_rule", "transfer_rate"]
 
 AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
@@ -67,7 +46,7 @@ MULTIPLIED = (
 )
 
 
-class CarryRule(Protocol):
+class Rule(Protocol):
     """How a rate is carried. A new rule is a class with this method."""
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
@@ -76,68 +55,72 @@ class CarryRule(Protocol):
 
 @dataclass(frozen=True)
 class ByDepth:
-    """A power of effective depth: the paper's law, or a peer's rule by its name in `depthlr.law.RULES`.
+    """A rule that looks at effective depths alone: the paper's law, or a peer's rule.
 
     Args:
-        name: The name of the rule.
+        rule: One of `depthlr.law.RULES`, or a `DepthRule` of one's own.
         family: The optimizer's family, if it cannot be read from the optimizer.
         seed: Seeds the batch on which depth is counted.
     """
 
-    name: str
+    rule: DepthRule
     family: Family | None = None
     seed: int = 0
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the effective depths of both models."""
-        chosen = rule_named(self.name)
-        places, optimizer = (source.build, target.build), source.optimizer
-        (here, first), (there, second) = inspect_recipes(source, target, self.seed)
-        if self.name in {"law", "constant"} and not math.isclose(here.multiplier, there.multiplier):
-            raise DepthlrError(MULTIPLIED.format(here.multiplier, there.multiplier))
-        alike = chosen.exponent_sgd == chosen.exponent_adam and not chosen.counts_paths
-        kind: Family = "sgd" if alike else self.family or family_of(optimizer, places)
-        if chosen.counts_paths:
-            new = self._by_paths(rate, here, there, kind)
-        else:
-            over_updates = chosen.over_updates and bool(here.residual and there.residual)
-            depths = [depth.residual if over_updates else depth.total for depth in (here, there)]
-            new = carry(chosen, rate, depths[0], depths[1], kind)
-        adaptive = self.name == "law" and is_adaptive(optimizer, self.family, places)
-        outside = _depth_notes(here, there)
-        if self.name == "constant":  # it was fitted on models with tied embeddings too
-            outside = [note for note in outside if not TIED.match(note)]
-        carried = make_carried_rate(
-            chosen,
+        rule = self.rule
+        (source_depth, source_init), (target_depth, target_init) = inspect_recipes(source, target, seed=self.seed)
+        multipliers = source_depth.multiplier, target_depth.multiplier
+        if rule.refuses_multiplier and not math.isclose(*multipliers):
+            raise DepthlrError(MULTIPLIED.format(*multipliers))
+        new_rate = _new_rate(rule, rate, source_depth, target_depth, self._family(source, target))
+        properties = {*source_depth.norms, *target_depth.norms}
+        if ADAPTIVE in rule.findings and self._is_adaptive(source, target):
+            properties.add(ADAPTIVE)
+        unmet = _depth_notes(source_depth, target_depth)
+        if rule.allows_tied:
+            unmet = [note for note in unmet if not TIED.match(note)]
+        initialization = next((init for init in (OTHER_INIT, AS_INIT) if init in (source_init, target_init)), UNSEEN)
+        carried = rule.report(
             rate,
-            new,
-            here.total,
-            there.total,
-            outside=outside,
-            facts={*here.norms, *there.norms, *([ADAPTIVE] if adaptive else [])},
-            initialization=next((init for init in (OTHER_INIT, AS_INIT) if init in (first, second)), UNSEEN),
+            new_rate,
+            source_depth.total,
+            target_depth.total,
+            unmet=unmet,
+            properties=properties,
+            initialization=initialization,
         )
-        return replace(carried, notes=(*carried.notes, *optimizer_notes(optimizer, places)))
+        notes = optimizer_notes(source.optimizer, source.build, target.build)
+        return replace(carried, notes=(*carried.notes, *notes))
 
-    def _by_paths(self, rate: float, here: Depth, there: Depth, kind: Family) -> float:
-        if kind != "sgd":
-            raise DepthlrError(
-                f"The rule {self.name!r} is about SGD: its authors prescribe nothing for other optimizers."
-            )
-        if not (here.units and there.units):
-            raise DepthlrError(f"The rule {self.name!r} counts paths and needs models, not depths: pass both models.")
-        counts = [(depth.plain, depth.residual) for depth in (here, there)]
-        return pathsum_transfer(rate, source=counts[0], target=counts[1])
+    def _family(self, source: Recipe, target: Recipe) -> Family:
+        if self.rule.exponent_sgd == self.rule.exponent_adam and not self.rule.counts_paths:
+            return "sgd"  # either will do, so no optimizer need be made
+        return self.family or family_of(source.optimizer, source.build, target.build)
+
+    def _is_adaptive(self, source: Recipe, target: Recipe) -> bool:
+        """Is it known that the optimizer's step does not grow with the gradient?"""
+        try:
+            return (self.family or family_of(source.optimizer, source.build, target.build)) == "adam"
+        except DepthlrError:
+            if isinstance(source.optimizer, str):
+                raise
+            return False  # another library's optimizer, or a factory that cannot make one for this model
 
 
 def Law(family: Family | None = None) -> ByDepth:
-    """The paper's rule: rate ~ depth^(-3/2)."""
-    return ByDepth("law", family)
+    """The paper's rule: rate ~ depth^(-3/2).
+
+    Args:
+        family: The optimizer's family, if it cannot be read from the optimizer.
+    """
+    return ByDepth(RULES["law"], family)
 
 
 def Constant() -> ByDepth:
     """One exponent for every recipe, rate ~ depth^(-0.2), fitted on real training: RealBench's design recipes."""
-    return ByDepth("constant")
+    return ByDepth(RULES["constant"])
 
 
 @dataclass(frozen=True)
@@ -154,35 +137,30 @@ class AmMup:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate. Models are measured on the source's batches, and stored energies are used as they are."""
-        places = [self._require_place(recipe.build) for recipe in (source, target)]
-        models = [place for place in places if isinstance(place, nn.Module)]
+        builds: tuple[Any, Any] = (source.build, target.build)
+        models = [build for build in builds if not isinstance(build, Energies)]
+        batches = []
         if models:
-            check_measuring("am-mup", source)
-        batches = [] if source.batches is None else batches_of(source.batches, None, ENERGY_BATCHES, self.seed)
+            check_measuring("am-mup", source, models)
+            if not all(isinstance(model, nn.Module) for model in models):
+                raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
+            batches = batches_of(source.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
-            here, there = (
-                update_energy(place, batches, source.loss_fn, source.optimizer, seed=self.seed, units=source.units)
-                if isinstance(place, nn.Module)
-                else place
-                for place in places
-            )
-        means = here.aggregate(self.aggregate), there.aggregate(self.aggregate)
+            energies = [self._energy(build, batches, source) for build in builds]
+        means = [energy.aggregate(self.aggregate) for energy in energies]
         if not min(means) > 0:
             raise DepthlrError(
                 "the step moves no unit before the head in one of the models: initialise them as depthlr does (init_)."
             )
         factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
         notes = group_notes([group_ratios(source.optimizer, model) for model in models])
-        ends = len(here.units), len(there.units)
-        return CarriedRate(rate * factor, "am-mup", *ends, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
+        depths = len(energies[0].units), len(energies[1].units)
+        return CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
 
-    @staticmethod
-    def _require_place(place: Place) -> nn.Module | Energies:
-        if isinstance(place, nn.Module | Energies):
-            return place
-        if callable(place):
-            raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
-        raise DepthlrError(f"The rule 'am-mup' measures and needs two models, not {type(place).__name__}s.")
+    def _energy(self, build: Any, batches: list[Any], recipe: Recipe) -> Energies:
+        if isinstance(build, Energies):
+            return build
+        return update_energy(build, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed, units=recipe.units)
 
 
 @dataclass(frozen=True)
@@ -197,21 +175,22 @@ class Fitted:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate along the slope of the fitted line."""
-        here, there = (depth.total for depth, _ in inspect_recipes(source, target, 0))
-        factor = (there / here) ** self.fit.slope
+        (source_depth, _), (target_depth, _) = inspect_recipes(source, target)
+        depths = source_depth.total, target_depth.total
+        ratio = depths[1] / depths[0]
+        factor = ratio**self.fit.slope
+        new_rate = finite_rate(rate * factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
         assumes = f"Tuned rates go on along the fitted line: rate ~ depth^({self.fit.slope:.2f})."
-        carried = CarriedRate(
-            finite_rate(rate * factor, f"depth {here:g}", f"depth {there:g}"), "fitted", here, there, factor, assumes
-        )
+        carried = CarriedRate(new_rate, "fitted", *depths, factor, assumes)
         if not self.fit.bounded:
             return carried
-        ends = sorted(rate * (there / here) ** slope for slope in self.fit.interval)
-        return replace(carried, low=ends[0], high=ends[1], coverage=self.fit.level)
+        low, high = sorted(rate * ratio**slope for slope in self.fit.interval)
+        return replace(carried, low=low, high=high, coverage=self.fit.level)
 
 
 def make_rule(
     name: str, *, family: Family | None = None, aggregate: str = "arithmetic", seed: int = 0, seeds: int = SEEDS
-) -> CarryRule:
+) -> Rule:
     """The rule of that name, with those of the options that it takes.
 
     Args:
@@ -225,18 +204,16 @@ def make_rule(
         return Measured(seeds, seed)
     if name == "am-mup":
         return AmMup(aggregate, seed)
-    if name in RULES:
-        return ByDepth(name, family, seed)
-    raise DepthlrError(f"There is no rule {name!r}: choose one of {', '.join((*MEASURING_RULES, *RULES))}.")
+    return ByDepth(rule_named(name), family, seed)
 
 
 def transfer_rate(
     rate: float,
-    source: Place | Recipe,
-    target: Place | Recipe,
+    source: ModelLike | Recipe,
+    target: ModelLike | Recipe,
     example: Any = None,
     *,
-    rule: str | CarryRule | None = None,
+    rule: str | Rule | None = None,
     batches: Any = None,
     loss_fn: LossFn | None = None,
     optimizer: Any = "sgd",
@@ -275,26 +252,44 @@ def transfer_rate(
     """
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)
-    given = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
-    ends = [place if isinstance(place, Recipe) else Recipe(place, **given) for place in (source, target)]
+    shared = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
+    if not isinstance(source, Recipe):
+        source = Recipe(source, **shared)
+    if not isinstance(target, Recipe):
+        target = Recipe(target, **shared)
     if rule is None:
-        longest = max(ends, key=lambda recipe: (recipe.schedule != "constant", recipe.steps or 0))
-        measurable = ends[0].batches is not None
-        rule = recommended_rule(schedule=longest.schedule, steps=longest.steps, measurable=measurable)
+        schedule = target.schedule if source.schedule == "constant" else source.schedule
+        steps = max(source.steps or 0, target.steps or 0)
+        rule = recommended_rule(schedule=schedule, steps=steps, measurable=source.batches is not None)
     if isinstance(rule, str):
         rule = make_rule(rule, family=family, aggregate=aggregate, seed=seed, seeds=seeds)
-    return rule.carry(rate, ends[0], ends[1])
+    return rule.carry(rate, source, target)
 
 
-def _depth_notes(here: Depth, there: Depth) -> list[str]:
-    notes = list(dict.fromkeys(here.flags + there.flags))
-    if widths := here.other_widths(there):
+def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family: Family) -> float:
+    if rule.counts_paths:
+        if family != "sgd":
+            raise DepthlrError(
+                f"The rule {rule.name!r} is about SGD: its authors prescribe nothing for other optimizers."
+            )
+        if not (source.units and target.units):
+            raise DepthlrError(f"The rule {rule.name!r} counts paths and needs models, not depths: pass both models.")
+        return pathsum_transfer(rate, source=(source.plain, source.residual), target=(target.plain, target.residual))
+    if rule.over_updates and source.residual and target.residual:
+        return rule.new_rate(rate, source.residual, target.residual, family)
+    return rule.new_rate(rate, source.total, target.total, family)
+
+
+def _depth_notes(source: Depth, target: Depth) -> list[str]:
+    notes = list(dict.fromkeys(source.flags + target.flags))
+    if widths := source.other_widths(target):
         notes.append(
             f"widths differ ({widths}): the rules know depth alone, and the best rate also falls "
             "with width; use the rule 'measured' or models of one width."
         )
-    if here.units and here.total == there.total:
+    if source.units and source.total == target.total:
         notes.append(
-            f"both models have {here.total} units, so no rate changes: if one is deeper, units= counts your own blocks."
+            f"both models have {source.total} units, so no rate changes: if one is deeper, units= counts your own "
+            "blocks."
         )
     return notes

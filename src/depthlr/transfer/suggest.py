@@ -67,12 +67,12 @@ class Basis:
 
 
 BALANCED = Basis(
-    "the geometric mean of two rates: at one, what batches agree on moves the readout by its own size in a step; at "
-    "the other, a step promises its batch the whole loss",
+    "the geometric mean of two rates: that of persistent energy 1, and that of the Polyak step, whose predicted fall "
+    "is the whole loss",
     {"constant": Calibration(-0.12, 0.32), "warmup-cosine": Calibration(0.38, 0.62)},
 )
 ENERGY_ALONE = Basis(
-    "the rate at which what batches agree on moves the readout by its own size in a step",
+    "the rate of persistent energy 1",
     {"constant": Calibration(0.21, 0.39), "warmup-cosine": Calibration(0.72, 0.66)},
 )
 SCHEDULE_NOTES = {
@@ -281,13 +281,14 @@ def _notes(
     if basis is ENERGY_ALONE:
         least = min(one.loss for one in found)
         notes.append(
-            f"a step promises no share of its loss (the least is {least:.3g}), so the loss is left out of the measure."
+            f"the first step predicts no fall of the loss (the least is {least:.3g}), so the Polyak step is left out."
         )
     if strange := readout_size_note(found):
         notes.append(strange)
     if rate_over_draws(found).noisy:
         notes.append(
-            f"{found[0].batches} batches agree on hardly anything, so the rate is a guess: take more or larger ones."
+            f"the steps of {found[0].batches} batches have hardly anything in common, so the rate is a guess: "
+            "take more or larger batches."
         )
     gain = max(gains, default=1.0)
     if gain > 1:

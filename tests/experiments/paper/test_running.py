@@ -180,7 +180,7 @@ def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
         if row["rule"] == "am-mup":
             here, there = (energies[at].rate for at in (carrying.source, size))
             assert float(row["rate"]) == pytest.approx(rate * there / here, rel=1e-6)
-        if row["rule"] == "measured":  # one width, so that the law may be leant on where initialisations scatter
+        if row["rule"] == "measured":  # one width, so the measured change is averaged with the law's
             ends = [depths[at] for at in (carrying.source, size)]
             change = Measured.change(best[carrying.source], best[size], *ends, one_width=True)
             assert float(row["rate"]) == pytest.approx(rate * change.factor, rel=1e-6)
