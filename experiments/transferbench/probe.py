@@ -16,12 +16,10 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from depthlr.energy.jvp import CallObserver, Moment
 from depthlr.energy.step import step_direction
-from depthlr.errors import DepthlrError
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
-from depthlr.trace.record import trace
+from depthlr.trace.record import Watch, trace
 from depthlr.trace.run import force_eager, preserve_state
 from experiments.transferbench.step import Change, Step
 
@@ -70,25 +68,22 @@ class Probe:
         return _product(bends, direction)
 
     def _changes(self, inputs: Tensor, direction: Direction) -> tuple[list[Change], Change, float]:
-        states = [self.graph.nodes[unit.state] for unit in self.depth.units]
-        moments = [(node.call, node.name) for node in states]
-        seen: dict[Moment, Tensor] = {}
+        states = [unit.state for unit in self.depth.units]
+        seen: dict[int, Tensor] = {}
 
-        def observe(moment: Moment, value: Tensor) -> None:
-            seen[moment] = _squares(value)
+        def see(node: int, value: Tensor) -> None:
+            seen[node] = _squares(value)
 
         with self._conditions(), forward_ad.dual_level(), torch.no_grad():
             duals = {
                 name: forward_ad.make_dual(p.detach(), direction[name])  # type: ignore[no-untyped-call]
                 for name, p in self.model.named_parameters()
             }
-            with CallObserver(set(moments), observe):
+            with Watch(self.graph, set(states), see).recorder(self.model, duals, ((inputs,), {})):
                 output = functional_call(self.model, duals, (inputs,))
             readout = _squares(output)
             bend = _gauss_newton(output)
-        if any(moment not in seen for moment in moments):
-            raise DepthlrError("the model did not run the same operations the second time, so units were missed.")
-        *rows, last = torch.stack([*(seen[moment] for moment in moments), readout]).tolist()
+        *rows, last = torch.stack([*(seen[node] for node in states), readout]).tolist()
         return [Change(*row) for row in rows], Change(*last), bend
 
     @contextlib.contextmanager

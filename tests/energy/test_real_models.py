@@ -65,6 +65,24 @@ def test_a_layer_that_runs_without_gradients_alone_is_refused() -> None:
         energies(Watching())
 
 
+def test_layers_that_change_places_without_gradients_are_refused() -> None:
+    """The operations are the same in number and name, and their weights are not."""
+
+    class Swapping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = stack(8, 16, 16, 16, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            first, *parts = self.layers
+            if not torch.is_grad_enabled():
+                parts[1], parts[3] = parts[3], parts[1]
+            return nn.Sequential(first, *parts)(x)
+
+    with pytest.raises(DepthlrError, match="did not run the same operations"):
+        energies(Swapping())
+
+
 class Keeping(nn.Module):
     """Keeps a state in an attribute, as many do for their users to look at."""
 

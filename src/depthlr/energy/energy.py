@@ -31,7 +31,7 @@ from depthlr.energy.gradient import (
     loss_of,
     same_conditions,
 )
-from depthlr.energy.jvp import CallObserver, Moment, jvp, mean_product, value_and_change
+from depthlr.energy.jvp import jvp, mean_product, value_and_change
 from depthlr.energy.progress import count_batch, measuring
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
@@ -39,7 +39,7 @@ from depthlr.formatting import html_table
 from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import Recorder
+from depthlr.trace.record import Recorder, Watch
 from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, readouts_of, unwrap
 from depthlr.trace.units import Unit
 
@@ -204,24 +204,15 @@ def _forward(
     loss: float,
 ) -> Energy:
     """Energies at every unit's pre-activation and at the readout: the tangents of one forward-mode pass."""
-    states = [graph.nodes[u.state] for u in depth.units]
-    moments = [(node.call, node.name) for node in states]
-    squares: dict[Moment, Tensor] = {}
+    squares: dict[int, Tensor] = {}
 
-    def observe(moment: Moment, value: Tensor) -> None:
-        squares[moment] = _squares(value)
+    def see(node: int, value: Tensor) -> None:
+        squares[node] = _squares(value)
 
-    observer = CallObserver(set(moments), observe)
-    with jvp(model, parameters, direction, arguments, observer) as output:
+    states = [unit.state for unit in depth.units]
+    with jvp(model, parameters, direction, arguments, Watch(graph, set(states), see)) as output:
         readout = _squares(readouts_of(output)[graph.readout_index])
-    # An extra or a missing call before a unit would take its state from another unit.
-    counts_differ = any(observer.call_counts[name] != graph.call_counts[name] for _, name in moments)
-    if counts_differ or any(moment not in squares for moment in moments):
-        raise DepthlrError(
-            "the model did not run the same operations the second time: its control flow is random or depends on the "
-            "batch, or a unit hides in a kernel that PyTorch's functions cannot see; try eval mode, or the same batch."
-        )
-    *values, (change, size) = torch.stack([*(squares[moment] for moment in moments), readout]).tolist()
+    *values, (change, size) = torch.stack([*(squares[node] for node in states), readout]).tolist()
     return Energy(tuple(UnitEnergy(u, *v) for u, v in zip(depth.units, values, strict=True)), change, size, loss)
 
 

@@ -1,6 +1,6 @@
 """A forward-mode pass: the model's output, and the Jacobian-vector product (JVP) of the output along a step.
 
-A `CallObserver` sees chosen operations of this pass, whose results carry tangents as well. Where PyTorch has no
+A `Watch` sees chosen values of this pass, which carry tangents as well. Where PyTorch has no
 forward-mode derivative of an operation (EmbeddingBag, grouped products of mixtures of experts, custom functions), the
 tangents are central differences of plain passes, and their error is estimated from two step sizes.
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,14 +21,13 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.function import BackwardCFunction
 from torch.func import functional_call
-from torch.nn.functional import linear, multi_head_attention_forward
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.random_states import preserve_random_states
-from depthlr.trace import operations as ops
-from depthlr.trace.run import Arguments, cannot_run, preserve_state, tensors_in
+from depthlr.trace.record import See, Watch
+from depthlr.trace.run import Arguments, cannot_run, preserve_state
 
 # Norms of differences over that of the weights, each tried where the last is not exact enough. float32 rounds them by
 # about 1e-4, 1e-3 and 5e-3. In a smaller one fewer tokens change their experts, whose choice is a jump.
@@ -45,7 +43,7 @@ def jvp(
     parameters: Mapping[str, nn.Parameter],
     direction: Mapping[str, Tensor],
     arguments: Arguments,
-    observer: CallObserver | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Any]:
     """Run the model on dual tensors: the tangents of the output are d output / d theta . direction.
 
@@ -56,16 +54,15 @@ def jvp(
         parameters: Its parameters by name.
         direction: The change of each parameter. Parameters without an entry do not change.
         arguments: Positional and named arguments of the model.
-        observer: It sees the model's own operations while the model runs.
+        watch: Nodes of a recorded run whose dual values are shown while the model runs.
     """
     run = _Run(model, parameters, direction, arguments)
-    observer = observer or CallObserver((), lambda moment, value: None)
     with forward_ad.dual_level(), torch.no_grad():
         try:
             with preserve_random_states(devices={p.device for p in parameters.values() if p.is_cuda}):
-                output = run.on_duals(observer)
+                output = run.on_duals(watch)
         except NotImplementedError as error:
-            output = run.by_differences(observer, kind_and_message(error))
+            output = run.by_differences(watch, kind_and_message(error))
         yield output
 
 
@@ -78,34 +75,34 @@ class _Run:
     direction: Mapping[str, Tensor]
     arguments: Arguments
 
-    def on_duals(self, observer: CallObserver) -> Any:
+    def on_duals(self, watch: Watch | None) -> Any:
         """The output on dual tensors. Raises NotImplementedError at an operation without a forward-mode derivative."""
         duals = {n: p.detach() for n, p in self.parameters.items()}
         for name, change in self.direction.items():
             duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
-        with _plain_checkpoints(), _KeepTangents():
-            return self._called(duals, observer)
+        with _plain_checkpoints(), _hidden_custom_tangents(), _KeepTangents():
+            return self._called(duals, watch)
 
-    def _called(self, weights: dict[str, Tensor], observer: CallObserver) -> Any:
+    def _called(self, weights: dict[str, Tensor], watch: Watch | None) -> Any:
         try:
-            with observer:
+            with watch.recorder(self.model, weights, self.arguments) if watch else contextlib.nullcontext():
                 return functional_call(self.model, weights, *self.arguments)
         except (NotImplementedError, DepthlrError):
             raise
         except Exception as error:
             raise cannot_run(error) from error
 
-    def by_differences(self, observer: CallObserver, reason: str) -> Any:
+    def by_differences(self, watch: Watch | None, reason: str) -> Any:
         """The output as dual tensors whose tangents are central differences (z(+h) - z(-h)) / 2h.
 
         Args:
-            observer: It sees dual tensors as in a forward-mode pass.
+            watch: It sees dual tensors as in a forward-mode pass.
             reason: Why there is no forward-mode pass.
         """
         size = _norm(self.parameters[name].detach() for name in self.direction) / _norm(self.direction.values())
         error, near = math.inf, None
         for step in DIFFERENCES:
-            found, twice = (self._difference(observer, h * size) for h in (step, 2 * step))
+            found, twice = (self._difference(watch, h * size) for h in (step, 2 * step))
             pairs = zip(found.all, twice.all, strict=True)
             estimate = max(_norm([a - b]) / (_norm([a]) or 1.0) for a, b in pairs)
             if near is None or estimate < error:
@@ -124,15 +121,10 @@ class _Run:
             stacklevel=4,
         )
 
-        changed = near.seen
-
-        def observe(moment: Moment, value: Tensor) -> None:
-            observer.observe(moment, forward_ad.make_dual(value.clone(), changed[moment]))  # type: ignore[no-untyped-call]
-
-        watched = CallObserver(observer.moments, observe)
+        if watch is not None:
+            watch = replace(watch, see=_show_duals(watch.see, near.seen))
         with preserve_state(self.model):
-            output = self._called({n: p.detach() for n, p in self.parameters.items()}, watched)
-        observer.call_counts = watched.call_counts
+            output = self._called({n: p.detach() for n, p in self.parameters.items()}, watch)
         changes = iter(near.outputs)
         return tree_map_only(
             Tensor,
@@ -140,25 +132,22 @@ class _Run:
             output,
         )
 
-    def _difference(self, observer: CallObserver, step: float) -> _Difference:
+    def _difference(self, watch: Watch | None, step: float) -> _Difference:
         ends = []
         for sign in (1, -1):
             weights = {n: p.detach() for n, p in self.parameters.items()}
             weights |= {n: weights[n] + sign * step * change for n, change in self.direction.items()}
-            seen: dict[Moment, Tensor] = {}
+            seen: dict[int, Tensor] = {}
 
-            def keep(moment: Moment, value: Tensor, to: dict[Moment, Tensor] = seen) -> None:
-                to[moment] = value.clone()
+            def keep(node: int, value: Tensor, to: dict[int, Tensor] = seen) -> None:
+                to[node] = value.clone()
 
-            watched = CallObserver(observer.moments, keep)
             with preserve_state(self.model):
-                output = self._called(weights, watched)
+                output = self._called(weights, watch and replace(watch, see=keep))
             ends.append(_Difference(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and _floats(t)]))
         plus, minus = ends
-        if plus.seen.keys() != minus.seen.keys():
-            raise DepthlrError("the model runs other operations after a small step, so no step can be measured.")
         return _Difference(
-            {moment: (value - minus.seen[moment]) / (2 * step) for moment, value in plus.seen.items()},
+            {node: (value - minus.seen[node]) / (2 * step) for node, value in plus.seen.items()},
             [(a - b) / (2 * step) for a, b in zip(plus.outputs, minus.outputs, strict=True)],
         )
 
@@ -167,12 +156,21 @@ class _Run:
 class _Difference:
     """Values, or their changes: those that an observer saw, and those that the model returned."""
 
-    seen: dict[Moment, Tensor]
+    seen: dict[int, Tensor]
     outputs: list[Tensor]
 
     @property
     def all(self) -> list[Tensor]:
         return [*self.seen.values(), *self.outputs]
+
+
+def _show_duals(see: See, changes: Mapping[int, Tensor]) -> See:
+    """Show the values of nodes as dual tensors with these tangents."""
+
+    def see_dual(node: int, value: Tensor) -> None:
+        see(node, forward_ad.make_dual(value.clone(), changes[node]))  # type: ignore[no-untyped-call]
+
+    return see_dual
 
 
 def _floats(tensor: Tensor) -> bool:
@@ -196,6 +194,22 @@ def _plain_checkpoints() -> Iterator[None]:
         yield
     finally:
         checkpoints._NoopSaveInputs = saver
+
+
+@contextlib.contextmanager
+def _hidden_custom_tangents() -> Iterator[None]:
+    """Hide the operations of a custom function's tangent from recorders: they are not part of the run."""
+    apply_jvp = BackwardCFunction.apply_jvp
+
+    def unseen(*given: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return apply_jvp(*given)  # type: ignore[no-untyped-call]
+
+    BackwardCFunction.apply_jvp = unseen  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        BackwardCFunction.apply_jvp = apply_jvp  # type: ignore[method-assign]
 
 
 class _KeepTangents(TorchFunctionMode):
@@ -224,70 +238,3 @@ def mean_product(a: Tensor, b: Tensor) -> Tensor:
     wide = [torch.view_as_real(t) if t.is_complex() else t for t in (a, b)]
     first, second = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in wide)
     return (first * second).mean().double()
-
-
-Moment = tuple[int, str]
-"""The n-th call of an operation in a run: n, and the name of the operation."""
-
-
-class CallObserver(TorchFunctionMode):
-    """Calls `observe(moment, result)` at chosen torch functions of a run that a Recorder has recorded before."""
-
-    def __init__(self, moments: Collection[Moment], observe: Callable[[Moment, Tensor], None]) -> None:
-        super().__init__()
-        self.call_counts: Counter[str] = Counter()  # how often each operation was called
-        self.moments = moments
-        self.observe = observe
-
-    def __enter__(self) -> CallObserver:
-        self._apply_jvp = BackwardCFunction.apply_jvp
-
-        def unseen(*given: Any) -> Any:
-            """The tangent of a custom autograd function is not an operation of the run."""
-            with torch._C.DisableTorchFunction():
-                return self._apply_jvp(*given)  # type: ignore[no-untyped-call]
-
-        BackwardCFunction.apply_jvp = unseen  # type: ignore[method-assign]
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        BackwardCFunction.apply_jvp = self._apply_jvp  # type: ignore[method-assign]
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = ops.operation_name(func, kwargs)
-        self.call_counts[name] += 1
-        call = self.call_counts[name]  # the function may call others
-        if (call, ops.IN_PROJECTION) in self.moments and func is multi_head_attention_forward:
-            self.observe((call, ops.IN_PROJECTION), _in_projection(*args, **kwargs))
-        result = func(*args, **kwargs)
-        moment = call, name
-        if moment in self.moments:
-            # Immediately, since an activation may overwrite the tensor in place.
-            self.observe(moment, next(tensors_in(result)))
-        return result
-
-
-def _in_projection(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    width: int,
-    heads: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    *rest: Any,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    **others: Any,
-) -> Tensor:
-    """The queries, keys and values inside `multi_head_attention_forward`, as one vector: their lengths may differ."""
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if weight is None else weight.chunk(3)
-    biases = (None, None, None) if bias is None else bias.chunk(3)
-    parts = zip((query, key, value), weights, biases, strict=True)
-    return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])

@@ -302,8 +302,10 @@ def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None
 
 def _function(node: Node) -> Pointwise | None:
     """The activation that an operation is; a scripted one may be anything, and is tried."""
-    scripted = node.call == 0
-    return node.activation if node.activation and (not scripted or _is_pointwise(node.activation)) else None
+    found = node.activation
+    if found is not None and isinstance(found.function, torch.jit.ScriptFunction) and not _is_pointwise(found):
+        return None
+    return found
 
 
 def _is_pointwise(function: Pointwise) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +42,6 @@ class Node:
     activation: Activation | None = None
     outputs: int = 0  # number of output tensors; several if it splits a value
     factor: float = 1.0  # the constant by which it multiplies its input, or the value that it adds
-    call: int = 0  # n for the n-th call of this function in the run; 0 for kernels that torch functions cannot see
 
 
 @dataclass(slots=True)
@@ -69,7 +67,12 @@ class Graph:
     calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
     readout_index: int = 0  # position of the readout among the model's floating-point outputs
-    call_counts: Counter[str] = field(default_factory=Counter)  # how often each operation was called
+    integers_are_signal: bool = False  # are integer inputs followed as the signal, or as indices?
+
+    def same_operations(self, other: Graph) -> bool:
+        """Did both runs apply the same operations and weights to the same nodes?"""
+        first, second = ([(n.name, n.inputs, n.weights) for n in graph.nodes] for graph in (self, other))
+        return first == second
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

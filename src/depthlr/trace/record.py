@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import traceback
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypedDict
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
+from torch.nn.functional import linear
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
 
@@ -46,7 +48,29 @@ from depthlr.trace.run import (
     unwrap,
 )
 
+See = Callable[[int, Tensor], None]  # of a node and its value
 SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to look at while a recorded run is repeated."""
+
+    graph: Graph  # of the first run; the repetition must have the same operations
+    nodes: Collection[int]
+    see: See  # called with each of these nodes before its value can be overwritten
+
+    def recorder(self, model: nn.Module, parameters: Mapping[str, Tensor], arguments: Arguments) -> Recorder:
+        """A recorder of the repetition."""
+        repeated = Recorder(
+            model,
+            parameters,
+            integers_are_signal=self.graph.integers_are_signal,
+            allow_recurrence=True,
+            watch=self,
+        )
+        repeated.feed(arguments)
+        return repeated
 
 
 class Role(Enum):
@@ -73,7 +97,15 @@ def _are_whole_powers(exponents: tuple[Any, ...]) -> bool:
 
 
 class Recorder(TorchFunctionMode):
-    """Builds a Graph while active."""
+    """Builds a Graph while active.
+
+    Args:
+        model: The model that runs.
+        parameters: The tensors that stand for its parameters in this run.
+        integers_are_signal: Follow integer inputs as the signal.
+        allow_recurrence: Accept LSTM, GRU and RNN layers.
+        watch: What to look at, if this run repeats one that was recorded.
+    """
 
     def __init__(
         self,
@@ -82,14 +114,16 @@ class Recorder(TorchFunctionMode):
         *,
         integers_are_signal: bool = False,
         allow_recurrence: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         super().__init__()
-        self.graph = Graph()
+        self.graph = Graph(integers_are_signal=integers_are_signal)
+        self._watch = watch
         self._integers_are_signal = integers_are_signal
         self._allow_recurrence = allow_recurrence
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
         self._tags: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
-        self._watch: dict[int, weakref.ref[Tensor]] = {}
+        self._references: dict[int, weakref.ref[Tensor]] = {}
         for name, tensor in parameters.items():
             self._tag(tensor, Role.weight, (clean_path(name),))
         self._stack = [0]
@@ -102,7 +136,7 @@ class Recorder(TorchFunctionMode):
             torch_modules.register_module_forward_hook(self._leave_module),
         ]
         self._call_scripted = torch.jit.ScriptFunction.__call__
-        torch.jit.ScriptFunction.__call__ = self._watched(self._call_scripted)  # type: ignore[method-assign]
+        torch.jit.ScriptFunction.__call__ = self._recording(self._call_scripted)  # type: ignore[method-assign]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -111,6 +145,11 @@ class Recorder(TorchFunctionMode):
         torch.jit.ScriptFunction.__call__ = self._call_scripted  # type: ignore[method-assign]
         for hook in self._hooks:
             hook.remove()
+        if self._watch is not None and error[0] is None and not self.graph.same_operations(self._watch.graph):
+            raise DepthlrError(
+                "the model did not run the same operations the second time: its control flow is random or depends on "
+                "the batch or on gradients; try eval mode, or the same batch."
+            )
 
     def feed(self, inputs: Any) -> None:
         """Declare the model's inputs: the root of the graph."""
@@ -139,12 +178,12 @@ class Recorder(TorchFunctionMode):
     def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
         key = id(tensor)
         self._tags[key] = (role, value)
-        if key not in self._watch:
-            self._watch[key] = weakref.ref(tensor, lambda _: self._forget(key))
+        if key not in self._references:
+            self._references[key] = weakref.ref(tensor, lambda _: self._forget(key))
 
     def _forget(self, key: int) -> None:
         self._tags.pop(key, None)
-        self._watch.pop(key, None)
+        self._references.pop(key, None)
 
     def _nodes(self, tensors: Iterable[Tensor], role: Role) -> tuple[int, ...]:
         """The nodes of those tensors that have this role."""
@@ -176,7 +215,7 @@ class Recorder(TorchFunctionMode):
             self._stack.pop()
 
     # -- what torch functions cannot see -------------------------------------------------------------------------
-    def _watched(self, call_scripted: Callable[..., Any]) -> Callable[..., Any]:
+    def _recording(self, call_scripted: Callable[..., Any]) -> Callable[..., Any]:
         """Record a call of a TorchScript function as one operation."""
 
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,9 +246,6 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = ops.operation_name(func, kwargs)
-        # Count by name: with gradients, hooks call other functions than in a forward-mode pass.
-        self.graph.call_counts[name] += 1
-        call = self.graph.call_counts[name]
         if name in ops.RECURRENT and not self._allow_recurrence:
             raise DepthlrError(
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
@@ -226,10 +262,15 @@ class Recorder(TorchFunctionMode):
         outputs = [args[0]] if name == "__setitem__" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
+        if name == "view_as" and len(arguments) == 2 and arguments[0] is arguments[1]:
+            # PyTorch does this where a custom function, such as that of a gradient hook, returns its input.
+            if tag := self._tags.get(id(arguments[0])):
+                self._tag(result, *tag)
+            return result
         weights = tuple(dict.fromkeys(n for t in operands for n in self._tags[id(t)][1]))
         lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
         if (sources or lookup) and name not in ops.SHAPE_ONLY:
-            node = Node(name, sources or indices, weights, scope=self._stack[-1], call=call)
+            node = Node(name, sources or indices, weights, scope=self._stack[-1])
             node.factor = ops.constant_factor(name, args, kwargs)
             node.fan_in = 1 if lookup else ops.fan_in(name, args, kwargs, operands) if weights else 0
             is_chain = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
@@ -264,8 +305,9 @@ class Recorder(TorchFunctionMode):
             width = shape[-1]
             out = tuple(w for w in node.weights if ".out_proj." in f".{w}")
             into = tuple(w for w in node.weights if w not in out)
-            self._add(Node(ops.IN_PROJECTION, node.inputs, into, True, node.scope, width, width, call=node.call), [])
-            node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width, call=node.call)
+            self._add(Node(ops.IN_PROJECTION, node.inputs, into, True, node.scope, width, width), [])
+            self._show(lambda: _in_projection(*args, **kwargs))
+            node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width)
         if node.fan_in:
             node.weighted = True
             node.width = shape[1] if node.name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
@@ -283,6 +325,35 @@ class Recorder(TorchFunctionMode):
         self.graph.nodes.append(node)
         for tensor in outputs:
             self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
+        if outputs:
+            self._show(lambda: outputs[0])
+
+    def _show(self, value: Callable[[], Tensor]) -> None:
+        """Show the value of the last node if it is watched."""
+        index = len(self.graph.nodes) - 1
+        if self._watch is not None and index in self._watch.nodes:
+            self._watch.see(index, value())
+
+
+def _in_projection(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    width: int,
+    heads: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    *rest: Any,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    **others: Any,
+) -> Tensor:
+    """The queries, keys and values inside `multi_head_attention_forward`, as one vector: their lengths may differ."""
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if weight is None else weight.chunk(3)
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    parts = zip((query, key, value), weights, biases, strict=True)
+    return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])
 
 
 def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
