@@ -16,6 +16,7 @@ NAMES = (
     "peers",
     "precision",
     "report",
+    "revisions",
     "search",
     "sweep",
 )
