@@ -6,7 +6,13 @@ from difflib import get_close_matches
 
 
 class DepthlrError(ValueError):
-    """Bad input; the message is one sentence for the user, and nothing was changed."""
+    """Bad input; the message is one sentence for the user, and nothing was changed.
+
+    The sentence may quote the input, so characters that would control a terminal are escaped.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in message))
 
 
 def kind_and_message(error: BaseException) -> str:

@@ -123,6 +123,15 @@ def test_a_broken_clip_is_named_and_not_remembered(folder, length):
     assert not (folder / "depthlr-digests.json").exists()
 
 
+def test_a_chunk_that_ends_outside_its_clip_is_refused(tmp_path):
+    write(tmp_path / "1_a.wav", sine(440))
+    clip = bytearray((tmp_path / "1_a.wav").read_bytes())
+    clip[16:20] = (0x7FFFFFFF).to_bytes(4, "little")  # the length of the format
+    (tmp_path / "1_a.wav").write_bytes(clip)
+    with pytest.raises(DepthlrError, match=r"1_a\.wav cannot be read as a WAV clip"):
+        load_wav(tmp_path)
+
+
 def test_clips_without_a_label_are_refused(tmp_path):
     write(tmp_path / "hello.wav", sine(300))
     with pytest.raises(DepthlrError, match="name each file LABEL_anything"):

@@ -180,6 +180,16 @@ def test_a_description_that_cannot_be_read_is_said_so(filled):
         read_store(filled)
 
 
+@pytest.mark.parametrize("depths", ["[]", "false", "0", '""', '{"3": 0}'])
+def test_depths_that_are_no_table_of_depths_are_refused(filled, depths):
+    with sqlite3.connect(filled) as connection:
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'depths'", (depths,))
+        _seal(connection)
+    connection.close()
+    with pytest.raises(DepthlrError, match="holds no readable study"):
+        read_store(filled)
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [

@@ -49,7 +49,7 @@ def _read_samples(path: Path, length: int) -> NDArray[np.float64]:
         with wave.open(str(path), "rb") as clip:
             form = (clip.getframerate(), clip.getnchannels(), clip.getsampwidth())
             content = clip.readframes(length)
-    except (wave.Error, EOFError, OSError) as error:
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # the last where a chunk ends outside its parent
         raise DepthlrError(f"{path} cannot be read as a WAV clip ({error}): replace it or remove it.") from error
     if form != (SAMPLE_RATE, 1, 2):
         rate, channels, width = form

@@ -203,7 +203,7 @@ def read_facts(rows: Mapping[str, str]) -> Content:
         return Content(
             study_from_dict(known["study"]),
             data_digest=digest,
-            depths=depths and {int(size): check.count("a depth", depth) for size, depth in depths.items()},
+            depths=None if depths is None else {int(s): check.count("a depth", depth) for s, depth in depths.items()},
             environments=tuple(map(_environment, known.get("environments", ()))),
         )
     except (AttributeError, KeyError, TypeError) as error:

@@ -325,7 +325,7 @@ def _facts(path: Path, connection: sqlite3.Connection) -> Content:
         return read_facts(fact_rows(connection))
     except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
         raise DepthlrError(
-            f"{path} holds no readable study ({_printable(error)}), so its cells are lost: restore a copy of it, or "
+            f"{path} holds no readable study ({error}), so its cells are lost: restore a copy of it, or "
             "move it away and run the sweep anew."
         ) from error
 
@@ -345,12 +345,7 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
 
 
 def _damaged_error(path: Path, how: str) -> str:
-    return f"{path} is damaged ({_printable(how)}): restore a copy of it, or move it away and run the sweep anew."
-
-
-def _printable(text: object) -> str:
-    """What SQLite and JSON say quotes the damaged bytes, which may be control characters of a terminal."""
-    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in str(text))
+    return f"{path} is damaged ({how}): restore a copy of it, or move it away and run the sweep anew."
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
@@ -378,6 +373,6 @@ def _sentences(path: Path) -> Iterator[None]:
         elif "locked" in sqlite:
             says = "is held by another program: close it and run the same again; finished cells are kept"
         else:
-            says = f"cannot be written or read ({_printable(text)})"
+            says = f"cannot be written or read ({text})"
             says += ": check that its folder is there and that you may write to it"
         raise DepthlrError(f"{path} {says}.") from error
