@@ -1,4 +1,7 @@
-"""Checks of values. Each takes the name of a value and the value, and returns it or raises one sentence about it."""
+"""Checks of values. Each takes a value's name, for the message, and the value. It returns the value or raises.
+
+Numbers come back as `int` or `float`. Bounds are arguments of their own: `least`, `most` and `below`.
+"""
 
 from __future__ import annotations
 

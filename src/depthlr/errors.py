@@ -1,4 +1,4 @@
-"""The one error depthlr raises on purpose: a sentence that says what was wrong and what to do; others told in it."""
+"""The one error that depthlr raises on purpose, and text about the errors of other code."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,21 +16,30 @@ class DepthlrError(ValueError):
 
 
 def kind_and_message(error: BaseException) -> str:
-    """Someone else's error within a sentence of ours: its kind, and its first line, or two after a colon."""
+    """Another library's error as part of a sentence: its kind, and its first line, or two after a colon.
+
+    Args:
+        error: The error.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
     first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return f"{type(error).__name__}: {first.rstrip('.')}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)`, or nothing when no known word is near."""
+    """The text ` (did you mean 'x'?)`, or nothing if no known word is near.
+
+    Args:
+        word: What the user wrote.
+        known: The words that would be right.
+    """
     near = get_close_matches(word, list(known), n=1)
     return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 @contextmanager
 def report_exit() -> Iterator[None]:
-    """Report a model, a loss or data of the user's own that calls sys.exit, which would end all without a word."""
+    """Turn a `sys.exit` in the user's model, loss or data into an error; it would end the process without a message."""
     try:
         yield
     except SystemExit as error:

@@ -1,4 +1,4 @@
-"""Something of the user's own, `package.module:name`, found as Python would find it from the current directory."""
+"""The user's own code by its name, `package.module:name`, imported as Python would from the current directory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,21 @@ PYTHON_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def is_python_name(text: str) -> bool:
+    """Does a text have the form `package.module:name`?
+
+    Args:
+        text: What the user wrote.
+    """
     return PYTHON_NAME.fullmatch(text) is not None
 
 
 def call_by_name(name: str, arguments: Mapping[str, Any]) -> Any:
-    """What the callable of that name returns for these arguments."""
+    """What the callable of that name returns for these arguments.
+
+    Args:
+        name: `package.module:name`.
+        arguments: Its keyword arguments.
+    """
     with _current_directory_importable():
         function = python_callable(name)
         try:
@@ -32,7 +42,14 @@ def call_by_name(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def python_callable(name: str) -> Any:
-    """The callable of that name."""
+    """The callable of that name.
+
+    Args:
+        name: `package.module:name`.
+
+    Raises:
+        DepthlrError: The module cannot be imported, or holds no such callable.
+    """
     module_name, _, path = name.partition(":")
     with _current_directory_importable():
         try:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law import AGGREGATORS, arithmetic, geometric, harmonic
+from depthlr.law.curve import AGGREGATORS, arithmetic, geometric, harmonic
 
 energies = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12)
 every_mean = pytest.mark.parametrize("mean", AGGREGATORS.values(), ids=AGGREGATORS.keys())

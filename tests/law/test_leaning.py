@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthlr.law import EXPONENT_SPREAD, LEAST_SPREAD, law_share
+from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD, law_share
 
 DEPTHS = st.floats(1, 1e4)
 

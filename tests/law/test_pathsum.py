@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.law.pathsum_graph import log_pathsum_graph
 
 from depthlr.errors import DepthlrError
-from depthlr.law import UnitCounts, log_pathsum, pathsum_transfer, transfer_by_power
+from depthlr.law.rules import UnitCounts, log_pathsum, pathsum_transfer, transfer_by_power
 
 
 def path_lengths(predecessors, weighted, source, node):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law import FAMILIES, RULES, DepthRule, rule_named, transfer_by_power
+from depthlr.law.rules import FAMILIES, RULES, DepthRule, rule_named, transfer_by_power
 
 
 def test_every_rule_is_found_by_its_name_and_says_what_it_assumes():

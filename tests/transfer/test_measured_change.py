@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.energy.persistent import DrawnRate
-from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, LEAST_SPREAD
+from depthlr.law.carried_rate import EXPONENT_SPREAD, LEAST_SPREAD
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.transfer.measured import Measured
 
 DECADES = st.floats(-6, 2)

@@ -103,7 +103,9 @@ def spread(count: int, most: int) -> list[int]:
         count: the number of items to choose from.
         most: the number of items to choose, at least 2.
     """
-    return list(range(count)) if count <= most else [(count - 1) * i // (most - 1) for i in range(most)]
+    if count <= most:
+        return list(range(count))
+    return [(count - 1) * i // (most - 1) for i in range(most)]
 
 
 def check_published(path: Path | str, md5: str, published: str) -> None:

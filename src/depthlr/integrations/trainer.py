@@ -48,7 +48,11 @@ class StepBatches:
 
 
 def to_plain_batch(batch: Any) -> Any:
-    """A batch in plain dicts: a tokenizer's mapping is not a container that torch copies."""
+    """A batch in plain dicts: a tokenizer's mapping is not a container that torch copies.
+
+    Args:
+        batch: A batch, or a part of one.
+    """
     if isinstance(batch, Mapping):
         return {name: to_plain_batch(value) for name, value in batch.items()}
     return batch
@@ -78,6 +82,10 @@ def autocast_to(device: torch.device, dtype: torch.dtype | None) -> Iterator[Non
     """Mixed precision as a trainer sets it; nothing if `dtype` is None.
 
     Weights are cast anew at every use: a cached cast would not carry the tangent of a forward-mode pass.
+
+    Args:
+        device: Where the model runs.
+        dtype: The type of half precision.
     """
     if dtype is None:
         yield
@@ -189,7 +197,11 @@ def report_on(
 
 
 def largest_rate(optimizers: Iterable[Optimizer]) -> float:
-    """The largest rate that the user gave to a parameter group, before a scheduler changed it."""
+    """The largest rate that the user gave to a parameter group, before a scheduler changed it.
+
+    Args:
+        optimizers: Their parameter groups are looked at.
+    """
     groups = [group for one in optimizers for group in one.param_groups]
     return max(float(group.get("initial_lr", group["lr"])) for group in groups)
 

@@ -83,7 +83,12 @@ class ErrorBound:
     power: float
 
     def between(self, source_depth: float, target_depth: float) -> float:
-        """The bound in decades for a transfer between two depths."""
+        """The bound in decades for a transfer between two depths.
+
+        Args:
+            source_depth: Effective depth of the source.
+            target_depth: Effective depth of the target.
+        """
         return float(self.decades * doublings(source_depth, target_depth) ** self.power)
 
 
@@ -93,12 +98,22 @@ ONE_DRAW_ERROR = ErrorBound(0.26, 0.5)
 
 
 def doublings(source_depth: float, target_depth: float) -> float:
-    """How many doublings of depth lie between two depths, in either direction."""
+    """How many doublings of depth lie between two depths, in either direction.
+
+    Args:
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+    """
     return abs(math.log2(target_depth) - math.log2(source_depth))
 
 
 def constant_error(source_depth: float, target_depth: float) -> float:
-    """The error in decades that `COVERAGE` of rates carried by the constant exponent should stay below."""
+    """The error in decades that `COVERAGE` of rates carried by the constant exponent should stay below.
+
+    Args:
+        source_depth: Effective depth of the source.
+        target_depth: Effective depth of the target.
+    """
     spread = RECIPE_SPREAD * math.log10(target_depth / source_depth)
     return STUDENT_QUANTILE * math.hypot(spread, math.sqrt(2) * TUNING_NOISE)  # source and target are tuned with noise
 
@@ -139,7 +154,11 @@ class CarriedRate:
         return self.rate
 
     def within(self, decades: float) -> CarriedRate:
-        """The same rate with an interval of `decades` to each side. Depths that are too far apart get no interval."""
+        """The same rate with an interval. Depths that are too far apart get none.
+
+        Args:
+            decades: The length of the interval to each side.
+        """
         if doublings(self.source_depth, self.target_depth) > MOST_DOUBLINGS:
             return self
         return replace(self, low=self.rate / 10**decades, high=self.rate * 10**decades)
@@ -161,7 +180,13 @@ class CarriedRate:
 
 
 def finite_rate(rate: float, source: object, target: object) -> float:
-    """Return a carried rate, or raise an error if it is outside the range of floats."""
+    """Return a carried rate, or raise an error if it is outside the range of floats.
+
+    Args:
+        rate: The rate at the target.
+        source: What the error calls the source.
+        target: What the error calls the target.
+    """
     if not (math.isfinite(rate) and rate > 0):
         raise DepthlrError(
             f"The rate carried from {source} to {target} is {rate:g}, outside what a float can hold: "

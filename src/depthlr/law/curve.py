@@ -60,7 +60,11 @@ def optimum(
     index = min(range(len(rates)), key=lambda i: (losses[i], rates[i]))
     if losses[index] == math.inf:
         return None
-    edge: Edge | None = "low" if rates[index] <= low else "high" if rates[index] >= high else None
+    edge: Edge | None = None
+    if rates[index] <= low:
+        edge = "low"
+    elif rates[index] >= high:
+        edge = "high"
     return Optimum(float(rates[index]), float(losses[index]), index, edge)
 
 

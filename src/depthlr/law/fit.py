@@ -88,7 +88,11 @@ class Fit:
         return "" if self.r2 is None else f", R² {self.r2:.2f}"
 
     def predict(self, depth: float) -> float:
-        """The line's rate at a depth."""
+        """The line's rate at a depth.
+
+        Args:
+            depth: Any depth above 0, inside or outside the fitted ones.
+        """
         decades = self.intercept + self.slope * math.log10(check.positive("The depth", depth))
         if not float_info.min_10_exp <= decades <= float_info.max_10_exp:
             raise DepthlrError(
@@ -98,12 +102,20 @@ class Fit:
         return float(10**decades)
 
     def by_law(self, depth: float) -> float:
-        """The rate at a depth on the line of the law's slope, -3/2, that crosses this one at the centre."""
+        """The rate at a depth on the line of the law's slope, -3/2, that crosses this one at the centre.
+
+        Args:
+            depth: Any depth above 0.
+        """
         middle = 10**self.centre
         return transfer_by_power(self.predict(middle), middle, depth)
 
     def band(self, depths: Sequence[float]) -> tuple[Array, Array] | None:
-        """Lowest and highest rate of the line at each depth, by the fit's level; None if its interval is infinite."""
+        """Lowest and highest rate of the line at each depth, by the fit's level; None if its interval is infinite.
+
+        Args:
+            depths: Any depths above 0.
+        """
         if not self.bounded:
             return None
         half_slope = (self.interval[1] - self.interval[0]) / 2
@@ -123,7 +135,11 @@ class Fit:
 
 
 def slope_text(fit: Fit) -> str:
-    """`slope −1.30 (95 % −1.50 to −1.10)`."""
+    """A slope and its interval as text: `slope −1.30 (95 % −1.50 to −1.10)`.
+
+    Args:
+        fit: The fitted line.
+    """
     if not fit.bounded:
         return f"slope {signed(fit.slope)} (no interval)"
     low, high = fit.interval
@@ -174,13 +190,14 @@ def fit_power_law(
         errors.append(line.stderr * math.sqrt(chi2))
         half_widths.append(errors[-1] * _quantile(level, freedom))
     half = max(half_widths, default=math.inf)
+    r2 = line.r2 if len(points) > 2 else None
     return Fit(
         slope=line.slope,
         stderr=max(errors, default=math.inf),
         interval=(line.slope - half, line.slope + half),
         level=level,
         intercept=line.intercept,
-        r2=line.r2 if len(points) > 2 else None,
+        r2=r2,
         chi2=chi2 if known else None,
         points=points,
         centre=line.centre,

@@ -93,7 +93,11 @@ class DepthRule:
     allows_tied: bool = False
 
     def exponent(self, family: Family) -> float | None:
-        """The exponent of the depth for an optimizer family."""
+        """The exponent of the depth, None if the authors prescribe nothing.
+
+        Args:
+            family: The optimizer family.
+        """
         if family not in FAMILIES:
             known = "; ".join(f"{name!r}, {words}" for name, words in FAMILIES.items())
             raise DepthlrError(f"There is no optimizer family {family!r}: choose one of {known}.")
@@ -123,7 +127,14 @@ class DepthRule:
         return transfer_by_power(rate, source_depth, target_depth, exponent)
 
     def carry(self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> CarriedRate:
-        """Carry a rate between two effective depths: arithmetic, without a model. The arguments are `new_rate`'s."""
+        """Carry a rate between two effective depths: arithmetic, without a model.
+
+        Args:
+            rate: The rate tuned at the source depth.
+            source_depth: Effective depth of the source.
+            target_depth: Effective depth of the target.
+            family: The optimizer family.
+        """
         new = self.new_rate(rate, source_depth, target_depth, family)
         return self.report(rate, new, source_depth, target_depth, properties={ADAPTIVE} if family == "adam" else ())
 
@@ -300,7 +311,14 @@ def recommended_rule(
 
 
 def rule_named(name: str) -> DepthRule:
-    """The rule of depth with that name. The error for an unknown name lists all rules and the nearest name."""
+    """The rule of depth with that name.
+
+    Args:
+        name: A name in `RULES`.
+
+    Raises:
+        DepthlrError: There is no such rule. The sentence lists all rules and says which name is near.
+    """
     if name in RULES:
         return RULES[name]
     known = (*MEASURING_RULES, *RULES)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from statistics import median, stdev
 from typing import Any
 
@@ -63,32 +63,31 @@ class SizeMeasurement:
         """The rate of persistent energy 1, over seeds."""
         return rate_over_draws(self.persistent)
 
-    @cached_property
+    @property
+    def rate(self) -> float:
+        """The geometric mean over seeds."""
+        return self.found.rate
+
+    @property
     def sd(self) -> float | None:
         """Decades, over seeds; one seed has none."""
         return stdev(map(math.log10, self.rates)) if self.drawn and len(self.rates) > 1 else None
 
-    @cached_property
+    @property
     def error(self) -> float | None:
         """The standard error of log10(rate) over seeds. None if it is not known."""
         return self.sd / math.sqrt(len(self.rates)) if self.sd else None
 
-    @cached_property
+    @property
     def rates(self) -> list[float]:
         """One rate per seed."""
         return [one.rate for one in self.persistent]
 
 
-@dataclass(frozen=True)
-class SizeCheck:
-    """One size: its rate for persistent energy 1, and the errors of rates carried to it from the smallest size."""
+@dataclass(frozen=True, kw_only=True)
+class SizeCheck(SizeMeasurement):
+    """A size, and the errors of rates carried to it from the smallest size."""
 
-    size: int
-    depth: Depth
-    energies: EnergyOverSeeds
-    persistent: tuple[PersistentEnergy, ...]
-    rate: float  # the geometric mean over seeds
-    sd: float | None  # decades, over seeds; one seed has none
     law_error: float  # decades; above 0 the law carries too high a rate
     copy_error: float
     uncertainty: float  # of both errors: half a 95% interval, by the seeds' scatter; infinite where that is not known
@@ -114,9 +113,12 @@ class TransferCheck:
     def __str__(self) -> str:
         table = [TABLE, *(row.cells for row in self.sizes)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
-        fit = [f"{self.fit}"] if self.fit else []
-        return "\n".join([self.headline, *lines, *fit, *(f"note: {note}" for note in self.notes)])
+        lines = [self.headline]
+        for row in table:
+            lines.append("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+        if self.fit:
+            lines.append(str(self.fit))
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         below = [f"{self.fit}"] if self.fit else []
@@ -156,27 +158,28 @@ def check_transfer(
     Returns:
         The verdict (pass, caution or fail), its reason, and the measurements.
     """
-    wanted = _check_sizes(sizes)
-    names = range(check.count("The number of seeds", seeds, least=1))
-    check_draws(names, optimizer)
-    given = batches_by_seed(batches, len(names), limit, seed=0)
-    makes = [partial(build, size) for size in wanted]
-    models = {f"size {size}": draw_models(make, names) for size, make in zip(wanted, makes, strict=True)}
-    with measuring(len(wanted) * len(names) * (1 + given.size)):
-        energies = []
-        for size, make in zip(wanted, makes, strict=True):
-            with measuring(0, f"size {size}"):
-                energies.append(update_energy_over_seeds(make, names, given.first, loss_fn, optimizer, units=units))
+    checked_sizes = _check_sizes(sizes)
+    drawn_seeds = range(check.count("The number of seeds", seeds, least=1))
+    check_draws(drawn_seeds, optimizer)
+    given = batches_by_seed(batches, len(drawn_seeds), limit, seed=0)
+    builds = {f"size {size}": partial(build, size) for size in checked_sizes}
+    models = {name: draw_models(make, drawn_seeds) for name, make in builds.items()}
+    energies = []
+    with measuring(len(builds) * len(drawn_seeds) * (1 + given.size)):
+        for name, make in builds.items():
+            with measuring(0, name):
+                energies.append(
+                    update_energy_over_seeds(make, drawn_seeds, given.first, loss_fn, optimizer, units=units)
+                )
         persistent = persistent_energies(models, given, loss_fn, optimizer, seed=0)
     measured, ratios = [], []
-    for size, make, of_units, of_readout in zip(wanted, makes, energies, persistent, strict=True):
+    for size, make, of_units, of_readout in zip(checked_sizes, builds.values(), energies, persistent, strict=True):
         model = build_model(make)
         depth = depth_on(model, given.first, units)
         measured.append(SizeMeasurement(size, depth, of_units, of_readout, draws_new_weights(make)))
         ratios.append(group_ratios(optimizer, model))
     found = judge(measured)
-    groups = group_notes(ratios)
-    return replace(found, notes=(*found.notes, *groups))
+    return replace(found, notes=(*found.notes, *group_notes(ratios)))
 
 
 def _check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -191,11 +194,15 @@ def _check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
-    """The verdict of the most serious problem. The first problem of that kind is the reason; the others are notes."""
+    """The verdict of the most serious problem. The first problem of that kind is the reason; the others are notes.
+
+    Args:
+        measured: One entry per size, from small to large.
+    """
     fit = None
     if len({row.depth.total for row in measured}) > 1:
         depths = [row.depth.total for row in measured for _ in row.rates]
-        fit = fit_power_law(depths, list(chain(*(row.rates for row in measured))))
+        fit = fit_power_law(depths, [rate for row in measured for rate in row.rates])
     rows = tuple(compare_sizes(measured[0], row) for row in measured)
     found = list(find_problems(rows, fit))
     for verdict in (Verdict.fail, Verdict.caution):
@@ -221,31 +228,30 @@ def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
     """
     copied = first.found.decades - row.found.decades
     return SizeCheck(
-        size=row.size,
-        depth=row.depth,
-        energies=row.energies,
-        persistent=row.persistent,
-        rate=row.found.rate,
-        sd=row.sd,
+        row.size,
+        row.depth,
+        row.energies,
+        row.persistent,
+        row.drawn,
         law_error=copied + math.log10(transfer_by_power(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,
         uncertainty=0.0 if row is first else half_interval(first.error, row.error, len(row.persistent)),
     )
 
 
-def half_interval(here: float | None, there: float | None, seeds: int) -> float:
+def half_interval(first_error: float | None, other_error: float | None, seeds: int) -> float:
     """Half of Student's interval for a difference. It is infinite if a standard error is not known.
 
     Args:
-        here: The standard error of one number.
-        there: The standard error of the other.
+        first_error: The standard error of one number.
+        other_error: The standard error of the other.
         seeds: The number of observations behind each.
     """
-    if not (here and there):
+    if not (first_error and other_error):
         return math.inf
     from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
 
-    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(here, there)
+    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(first_error, other_error)
 
 
 def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Problem]:
@@ -279,7 +285,7 @@ def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Prob
 
 def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """Exploding or vanishing units, at the size where that is worst."""
-    spans = {row.size: median(_span(energy) for energy in row.energies.energies) for row in rows}
+    spans = {row.size: median(map(_span, row.energies.energies)) for row in rows}
     worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
     if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and _grows(rows, spans):
         squares = _squares(worst.energies.energies[0])
@@ -306,7 +312,8 @@ def _span(energy: Energy) -> float:
 
 def _squares(energy: Energy) -> list[float]:
     """Mean squares of the units; the stem is left out, because embeddings have a scale of their own."""
-    return [u.mean_square for u in energy.hidden if u.unit.role != "stem"] or [u.mean_square for u in energy.hidden]
+    units = [unit for unit in energy.hidden if unit.unit.role != "stem"] or energy.hidden
+    return [unit.mean_square for unit in units]
 
 
 def _exponent(fit: Fit | None) -> Iterator[Problem]:
@@ -322,16 +329,20 @@ def _exponent(fit: Fit | None) -> Iterator[Problem]:
 
 
 def law_problems(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
-    """The law's error, and how sure it is."""
+    """The law's error, and how sure it is.
+
+    Args:
+        rows: One entry per size, from small to large.
+    """
     worst = max(rows[1:], key=lambda row: abs(row.law_error) - row.uncertainty)
     least = abs(worst.law_error) - worst.uncertainty
     if least > CLOSE_DECADES:
-        better = (
-            "copying the rate is closer" if abs(worst.copy_error) < abs(worst.law_error) else "use the rule 'measured'"
-        )
+        copying_is_closer = abs(worst.copy_error) < abs(worst.law_error)
+        better = "copying the rate is closer" if copying_is_closer else "use the rule 'measured'"
+        side = "above" if worst.law_error > 0 else "below"
         text = (
             f"the law's rate for size {worst.size} is {abs(worst.law_error):.2f} ± {worst.uncertainty:.2f} decades "
-            f"{'above' if worst.law_error > 0 else 'below'} the measured one: {better}."
+            f"{side} the measured one: {better}."
         )
         yield Verdict.fail if least > FAR_DECADES else Verdict.caution, text
         return

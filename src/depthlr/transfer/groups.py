@@ -73,7 +73,8 @@ def param_groups(
     rest = [p for p in trainable if id(p) in exempt]
     if not muon:
         return _without_empty(_group(weights, main, decay), _group(rest, main, 0.0))
-    matrices, others = [p for p in weights if p.dim() == 2], [p for p in weights if p.dim() != 2]
+    matrices = [p for p in weights if p.dim() == 2]
+    others = [p for p in weights if p.dim() != 2]
     return _without_empty(
         {**_group(matrices, main, decay), "use_muon": True},
         {**_group(others, other, decay), "use_muon": False},
@@ -163,8 +164,8 @@ def _table(named: Mapping[str, tuple[float, float, str]]) -> list[GroupRow]:
 
 def _pattern(name: str) -> str:
     """A name in which every place of a list may be any place."""
-    parts = [r"\d+" if part.isdigit() else re.escape(part) for part in name.split(".")]
-    return "^" + r"\.".join(parts) + "$"
+    parts = map(re.escape, name.split("."))
+    return "^" + r"\.".join(r"\d+" if part.isdigit() else part for part in parts) + "$"
 
 
 def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_decay: float = 0.0) -> str:
@@ -186,12 +187,12 @@ def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_
             for row in rows
         ]
         return "\n".join(["param_groups=[", *lines, "]"])
-    entries = [{name: value for name, value in asdict(row).items() if value != ""} for row in rows]
+    entries = [asdict(row) for row in rows]
+    for entry in entries:
+        if not entry["optimizer"]:
+            del entry["optimizer"]
     if format == "json":
         return json.dumps(entries, indent=2)
     # A JSON string or number is a YAML one too.
-    return "\n".join(
-        ("- " if place == 0 else "  ") + f"{name}: {json.dumps(value)}"
-        for entry in entries
-        for place, (name, value) in enumerate(entry.items())
-    )
+    items = ["\n  ".join(f"{name}: {json.dumps(value)}" for name, value in entry.items()) for entry in entries]
+    return "\n".join(f"- {item}" for item in items)

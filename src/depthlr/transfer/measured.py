@@ -74,7 +74,12 @@ class MeasuredChange:
         return float(10**self.decades)
 
     def error_bound(self, source_depth: float, target_depth: float) -> float:
-        """Half the interval of the carried rate, in decades. Initializations that scatter widely make it longer."""
+        """Half the interval of the carried rate, in decades. Initializations that scatter widely make it longer.
+
+        Args:
+            source_depth: Effective depth of the source.
+            target_depth: Effective depth of the target.
+        """
         if self.standard_error is None:
             return ONE_DRAW_ERROR.between(source_depth, target_depth)
         scatter = NORMAL_QUANTILE * (1 - self.law_share) * self.standard_error
@@ -96,7 +101,13 @@ class Measured:
     seed: int = 0
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        """Carry the rate from the source to the target. Batches, loss and optimizer are those of the source."""
+        """Carry the rate by the persistent energies of both models.
+
+        Args:
+            rate: The rate tuned on the source.
+            source: The recipe that was tuned. Its batches, loss and optimizer are used.
+            target: The recipe that needs a rate.
+        """
         carried = self.between(rate, *self.measure(source, target))
         return replace(carried, notes=(*carried.notes, *optimizer_notes(source.optimizer, source.build)))
 

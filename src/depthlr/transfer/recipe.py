@@ -89,7 +89,11 @@ class Recipe:
 
     @staticmethod
     def from_trainer(trainer: Any) -> Recipe:
-        """The recipe of a Hugging Face Trainer, as `depthlr.integrations.hf.recipe_from_trainer` reads it."""
+        """The recipe of a Hugging Face Trainer, as `depthlr.integrations.hf.recipe_from_trainer` reads it.
+
+        Args:
+            trainer: A `transformers.Trainer`, or a subclass.
+        """
         # By name: integrations lie above this layer, and transformers is needed by this call alone.
         recipe: Recipe = import_module("depthlr.integrations.hf").recipe_from_trainer(trainer)
         return recipe

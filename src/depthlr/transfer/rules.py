@@ -50,7 +50,13 @@ class Rule(Protocol):
     """How a rate is carried. A new rule is a class with this method."""
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        """The rate for the target, from the rate tuned on the source."""
+        """The rate for the target, from the rate tuned on the source.
+
+        Args:
+            rate: The rate tuned on the source.
+            source: The recipe that was tuned.
+            target: The recipe that needs a rate.
+        """
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class ByDepth:
     seed: int = 0
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        """Carry the rate by the effective depths of both models."""
+        """Carry the rate by the effective depths of both models. Arguments are those of `Rule.carry`."""
         rule = self.rule
         (source_depth, source_init), (target_depth, target_init) = inspect_recipes(source, target, seed=self.seed)
         multipliers = source_depth.multiplier, target_depth.multiplier
@@ -136,7 +142,10 @@ class AmMup:
     seed: int = 0
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        """Carry the rate. Models are measured on the source's batches, and stored energies are used as they are."""
+        """Carry the rate by the mean energies of both models. Arguments are those of `Rule.carry`.
+
+        Models are measured on the source's batches, and stored energies are used as they are.
+        """
         builds: tuple[Any, Any] = (source.build, target.build)
         models = [build for build in builds if not isinstance(build, Energies)]
         batches = []
@@ -174,7 +183,7 @@ class Fitted:
     fit: Fit
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        """Carry the rate along the slope of the fitted line."""
+        """Carry the rate along the slope of the fitted line. Arguments are those of `Rule.carry`."""
         (source_depth, _), (target_depth, _) = inspect_recipes(source, target)
         depths = source_depth.total, target_depth.total
         ratio = depths[1] / depths[0]

@@ -154,16 +154,16 @@ def suggest_rate(
     if isinstance(model, nn.Module):
         return _suggest([_measure(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
     count = check.count("The number of seeds", seeds, least=1)
-    names = range(seed, seed + count)
-    check_draws(names, optimizer)
+    drawn_seeds = range(seed, seed + count)
+    check_draws(drawn_seeds, optimizer)
     given = batches_by_seed(batches, count, limit, seed)
     found: list[_Measurement] = []
     with measuring(count * given.size):
-        for place, one in enumerate(draw_models(model, names), 1):
-            with measuring(0, f"initialization {place} of {count}"):
-                measured = _measure(one, next(given.each), loss_fn, optimizer, seed)
+        for number, drawn in enumerate(draw_models(model, drawn_seeds), 1):
+            with measuring(0, f"initialization {number} of {count}"):
+                measured = _measure(drawn, next(given.each), loss_fn, optimizer, seed)
             found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
-    return _suggest(found, schedule, alike=count > 1 and not draws_new_weights(model))
+    return _suggest(found, schedule, same_weights=count > 1 and not draws_new_weights(model))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class RecurrenceWatch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _suggest(found: Sequence[_Measurement], schedule: str, alike: bool = False) -> SuggestedRate:
+def _suggest(found: Sequence[_Measurement], schedule: str, same_weights: bool = False) -> SuggestedRate:
     optimizers = found[0].optimizers
     gains = _momentum_gains(optimizers)
     basis, rates = measured_rates([(one.energy, one.fall) for one in found])
@@ -227,7 +227,7 @@ def _suggest(found: Sequence[_Measurement], schedule: str, alike: bool = False) 
     possible = {
         SCHEDULE_NOTES[schedule]: True,
         EVAL_MODE_NOTE: not found[0].training,
-        SAME_WEIGHTS_NOTE: alike,
+        SAME_WEIGHTS_NOTE: same_weights,
         RECURRENT_NOTE: any(one.recurrent for one in found),
     }
     notes = [note for note, applies in possible.items() if applies]
@@ -247,12 +247,11 @@ def measured_rates(draws: Sequence[tuple[PersistentEnergy, float]]) -> tuple[Bas
     Args:
         draws: The energy and the predicted fall of each initialization.
     """
-    polyak = [
-        energy.loss / fall if fall > 0 else 0.0 for energy, fall in draws
-    ]  # L / -<g, d>: as if it could fall to 0
-    if all(0 < one < math.inf for one in polyak):
-        return BALANCED, [math.sqrt(energy.rate * one) for (energy, _), one in zip(draws, polyak, strict=True)]
-    return ENERGY_ALONE, [energy.rate for energy, _ in draws]
+    rates = [energy.rate for energy, _ in draws]
+    polyak = [energy.loss / fall for energy, fall in draws if fall > 0]  # L / -<g, d>: as if it could fall to 0
+    if len(polyak) < len(draws) or not all(0 < one < math.inf for one in polyak):
+        return ENERGY_ALONE, rates
+    return BALANCED, [math.sqrt(rate * one) for rate, one in zip(rates, polyak, strict=True)]
 
 
 def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
@@ -281,7 +280,8 @@ def _notes(
     if basis is ENERGY_ALONE:
         least = min(one.loss for one in found)
         notes.append(
-            f"the first step predicts no fall of the loss (the least is {least:.3g}), so the Polyak step is left out."
+            f"the loss is not above 0 or the first step does not lower it (the least loss is {least:.3g}), so the "
+            "Polyak step is left out of the measure."
         )
     if strange := readout_size_note(found):
         notes.append(strange)

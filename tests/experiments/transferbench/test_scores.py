@@ -10,17 +10,19 @@ import pytest
 from tests.experiments.transferbench.made import GRID, SIZES, bowl, known, measured
 
 from depthlr.energy.persistent import CALIBRATED_SIZES, DRAW_SCATTER
-from depthlr.law import EXPONENT_SPREAD, LAW_EXPONENT, law_share
 from depthlr.law.carried_rate import (
     ADAPTIVE,
     BATCH_NORM,
+    EXPONENT_SPREAD,
     LAW_ERROR,
     LAW_FINDINGS,
     MEASURED_ERROR,
     ONE_DRAW_ERROR,
     PRE_NORM,
     doublings,
+    law_share,
 )
+from depthlr.law.rules import LAW_EXPONENT
 from depthlr.transfer.check import Verdict
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
 from experiments.transferbench.bootstrap import gain
