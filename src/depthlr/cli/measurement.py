@@ -11,7 +11,7 @@ import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from depthlr.cli.options import DEFAULT_LOSS, RANDOM
+from depthlr.cli.options import DEFAULT_LOSS, RANDOM, MeasurementOptions
 from depthlr.cli.output import PlainConsole, print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
@@ -34,40 +34,40 @@ Batches = list[tuple[Any, Tensor]]
 class MeasurementData:
     """The data and the loss on which models are measured."""
 
+    options: MeasurementOptions
     examples: Examples | None  # None: random inputs of the shape that each model takes
     input: str | None
-    batch: int
     loss_fn: LossFn
 
 
-def measurement_data(
-    data: str, batch: int, loss: str = DEFAULT_LOSS, *, folder: str | None = None, input: str | None = None
-) -> MeasurementData:
+def measurement_data(options: MeasurementOptions) -> MeasurementData:
     """Load the data and find the loss.
 
     Args:
-        data: `random`, a data set's name, or the user's own, `package.module:callable`.
-        batch: How many examples one optimizer step sees.
-        loss: `cross_entropy`, or the user's own, `package.module:function`.
-        folder: Where the data set lies.
-        input: The shape of a random example.
+        options: What the user wrote.
+
+    Raises:
+        DepthlrError: An option is out of range, or two contradict each other.
     """
-    if batch < 1:
-        raise DepthlrError(f"A batch of {batch} examples has no gradient: choose at least 1.")
-    loss_fn = _find_loss(loss)
+    data = options.data
+    if options.seeds < 1:
+        raise DepthlrError(f"The number of seeds is {options.seeds}: measure at least one initialisation.")
+    if options.batch < 1:
+        raise DepthlrError(f"A batch of {options.batch} examples has no gradient: choose at least 1.")
+    loss_fn = _find_loss(options.loss)
     if data == RANDOM:
-        if folder is not None:
+        if options.folder is not None:
             raise DepthlrError("--folder is where a data set lies, and random inputs lie nowhere: name --data too.")
-        return MeasurementData(None, input, batch, loss_fn)
-    examples = load(data, folder)
-    if input is not None:
+        return MeasurementData(options, None, options.input, loss_fn)
+    examples = load(data, options.folder)
+    if options.input is not None:
         raise DepthlrError(f"--input and --data {data} contradict each other: its examples are {examples.input}.")
-    if examples.classes == 0 and loss == DEFAULT_LOSS:
+    if examples.classes == 0 and options.loss == DEFAULT_LOSS:
         raise DepthlrError(
             f"The targets of {data} are numbers to regress on, and cross-entropy takes classes: name your own loss, "
             "--loss package.module:function."
         )
-    return MeasurementData(examples, examples.input, batch, loss_fn)
+    return MeasurementData(options, examples, examples.input, loss_fn)
 
 
 def _find_loss(name: str) -> LossFn:
@@ -102,49 +102,49 @@ def progress_bar() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """A model to measure. `build()` makes it under the current seed; batches and loss fit to it."""
+@contextmanager
+def measuring(options: MeasurementOptions, *models: str) -> Iterator[None]:
+    """Show progress, then say whether the measured weights are not those of the user's models.
 
-    build: Callable[[], nn.Module]
-    batches: Batches
-    loss_fn: LossFn
-    redrawn: bool  # whether init_ replaced the weights of the user's own code
-
-
-def note_redrawn(*given: Measurement) -> None:
-    """Say once that the measured weights are not those of the user's model."""
-    if any(one.redrawn for one in given):
+    Args:
+        options: What the user wrote.
+        models: The models that the block measures.
+    """
+    with progress_bar():
+        yield
+    if not options.own_init and any(parse_spec(model).family != "zoo" for model in models):
         print_note("note: weights were drawn anew by init_; --own-init keeps those that the model comes with.")
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """A model to measure: `build()` makes it under the current seed, and the batches fit to it."""
+
+    build: Callable[[], nn.Module]
+    batches: Batches
+
+
 def prepare_measurement(
-    spec: str,
-    on: MeasurementData,
-    *,
-    own_init: bool = False,
-    seed: int = 0,
-    draws: int = 1,
-    batches: Batches | None = None,
+    spec: str, on: MeasurementData, *, draws: int | None = None, batches: Batches | None = None
 ) -> Measurement:
     """A model with batches to measure it on.
 
     Args:
         spec: The model.
         on: The data, the size of a batch, and the loss.
-        own_init: Keep the initialisation that the model's builder gave it.
-        seed: Of the batches.
-        draws: How many initialisations will be measured; each has batches of its own.
-        batches: Those of another task, to share.
+        draws: How many initialisations have batches of their own; by default all that are measured.
+        batches: Those of another model, to share.
     """
     model, example = build(spec, input=on.input)
     if batches is None:
-        sets = draws if _batch_bytes(example, on.batch) * draws * (GRADIENT_BATCHES + 1) < MEMORY else 1
+        size, sets = on.options.batch, on.options.seeds if draws is None else draws
+        if _batch_bytes(example, size) * sets * (GRADIENT_BATCHES + 1) >= MEMORY:
+            sets = 1
         if on.examples is None:
-            batches = _random_batches(model, example, on.batch, sets, seed)
+            batches = _random_batches(model, example, size, sets)
         else:
-            batches = _shuffled_batches(on.examples, on.batch, sets, seed)
-    plan = None if own_init else init_plan(model, batches[0][0])
+            batches = _shuffled_batches(on.examples, size, sets)
+    plan = None if on.options.own_init else init_plan(model, batches[0][0])
 
     def build_initialised() -> nn.Module:
         fresh, _ = build(spec, input=on.input)
@@ -152,23 +152,21 @@ def prepare_measurement(
             apply_plan(fresh, plan)
         return fresh
 
-    return Measurement(
-        build_initialised, batches, on.loss_fn, redrawn=not own_init and parse_spec(spec).family != "zoo"
-    )
+    return Measurement(build_initialised, batches)
 
 
-def _shuffled_batches(examples: Examples, size: int, sets: int, seed: int) -> Batches:
+def _shuffled_batches(examples: Examples, size: int, sets: int) -> Batches:
     """Batches of the examples, in a new order for every set."""
     # At most one pass over the examples, if that is enough: the evaluated batch must not be one that was trained on.
     count = min(GRADIENT_BATCHES + 1, max(3, len(examples) // size))
-    shuffles = [batch_order(len(examples), size, count, seed + place) for place in range(sets)]
+    shuffles = [batch_order(len(examples), size, count, seed) for seed in range(sets)]
     found = [examples.batch(indices) for shuffle in shuffles for indices in shuffle]
     return [((inputs,), target) for inputs, target in found]
 
 
-def _random_batches(model: nn.Module, example: Any, size: int, sets: int, seed: int) -> Batches:
+def _random_batches(model: nn.Module, example: Any, size: int, sets: int) -> Batches:
     try:
-        return random_batches(example, _readout_shape(model, example), size, sets * (GRADIENT_BATCHES + 1), seed)
+        return random_batches(example, _readout_shape(model, example), size, sets * (GRADIENT_BATCHES + 1), 0)
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # torch: it does not fit in memory
         raise DepthlrError(
             f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."

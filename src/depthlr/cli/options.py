@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -13,20 +16,10 @@ from depthlr.errors import DepthlrError
 Model = Annotated[
     str, typer.Argument(help="cnn?layers=8, timm/resnet50, hf/gpt2?n_layer=12 or package.module:callable")
 ]
+StudyFile = Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")]
 Input = Annotated[str | None, typer.Option(help="3x32x32, or ids:128:50257; the batch is added")]
 Json = Annotated[bool, typer.Option("--json", help="write JSON")]
-OptimizerName = Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")]
-DataName = Annotated[
-    str,
-    typer.Option(help="random inputs, a data set as depthlr data names it, or your own as package.module:callable"),
-]
-LossName = Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")]
-Folder = Annotated[str | None, typer.Option(help="where the data set lies")]
-BatchSize = Annotated[int, typer.Option("--batch", help="examples in the batch of one optimizer step")]
-SeedsOption = Annotated[int, typer.Option(help="initialisations to measure")]
-OwnInit = Annotated[
-    bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
-]
+Timeout = Annotated[float | None, typer.Option(help="give a cell up after so many seconds")]
 Metric = Annotated[
     str | None,
     typer.Option(
@@ -40,10 +33,61 @@ DEFAULT_SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch
 SQLITE_HEADER = b"SQLite format 3\0"
 
 
-def check_seeds(seeds: int) -> None:
-    """Refuse fewer than one seed."""
-    if seeds < 1:
-        raise DepthlrError(f"--seeds {seeds}: measure at least one initialisation.")
+@dataclass(frozen=True)
+class MeasurementOptions:
+    """What a model is measured on, and how often."""
+
+    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")] = "sgd"
+    data: Annotated[
+        str,
+        typer.Option(help="random inputs, a data set as depthlr data names it, or your own as package.module:callable"),
+    ] = RANDOM
+    loss: Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")] = DEFAULT_LOSS
+    folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None
+    batch: Annotated[int, typer.Option(help="examples in the batch of one optimizer step")] = 64
+    seeds: Annotated[int, typer.Option(help="initialisations to measure")] = 3
+    input: Input = None
+    own_init: Annotated[
+        bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")
+    ] = False
+
+
+MEASUREMENT = MeasurementOptions()
+RATE_MEASUREMENT = MeasurementOptions(seeds=DEFAULT_SEEDS)
+
+
+def expand_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb an option for each field of the dataclasses that it takes.
+
+    Args:
+        verb: A function for typer. The default of a dataclass parameter is an instance, which has the defaults.
+    """
+    signature = inspect.signature(verb, eval_str=True)
+    expanded: dict[str, Any] = {}
+    parameters = []
+    for parameter in signature.parameters.values():
+        kind = parameter.annotation
+        own = [parameter]
+        if is_dataclass(kind):
+            expanded[parameter.name] = kind
+            hints = get_type_hints(kind, include_extras=True)
+            own = [
+                parameter.replace(name=name, annotation=hints[name], default=getattr(parameter.default, name))
+                for name in _names(kind)
+            ]
+        parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+
+    @wraps(verb)
+    def expanded_verb(**values: Any) -> None:
+        made = {key: kind(**{name: values.pop(name) for name in _names(kind)}) for key, kind in expanded.items()}
+        verb(**values, **made)
+
+    expanded_verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return expanded_verb
+
+
+def _names(kind: Any) -> list[str]:
+    return [field.name for field in fields(kind)]
 
 
 def given_options(context: typer.Context, names: Iterable[str]) -> list[str]:

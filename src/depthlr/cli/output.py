@@ -54,6 +54,12 @@ def print_note(text: str) -> None:
     PlainConsole(stderr=True).print(text, highlight=False, style="dim", soft_wrap=True)
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes about the result, one on a line."""
+    for note in notes:
+        print_note(f"note: {note}")
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)

@@ -6,38 +6,18 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
-from depthlr.cli.options import (
-    DEFAULT_LOSS,
-    DEFAULT_SEEDS,
-    RANDOM,
-    BatchSize,
-    DataName,
-    Folder,
-    Input,
-    Json,
-    LossName,
-    Model,
-    OptimizerName,
-    OwnInit,
-    check_seeds,
-)
-from depthlr.cli.output import print_json, print_note
+from depthlr.cli.measurement import measurement_data, measuring, prepare_measurement
+from depthlr.cli.options import RATE_MEASUREMENT, Json, MeasurementOptions, Model, expand_options
+from depthlr.cli.output import print_json, print_note, print_notes
 from depthlr.formatting import rate_text
 from depthlr.transfer.suggest import suggest_rate
 
 
+@expand_options
 def suggest(
     model: Model,
-    optimizer: OptimizerName = "sgd",
-    data: DataName = RANDOM,
-    loss: LossName = DEFAULT_LOSS,
-    folder: Folder = None,
-    batch: BatchSize = 64,
     schedule: Annotated[str, typer.Option(help="constant, or warmup-cosine: then it is the peak")] = "constant",
-    seeds: Annotated[int, typer.Option(help="initialisations to take the mean over")] = DEFAULT_SEEDS,
-    input: Input = None,
-    own_init: OwnInit = False,
+    options: MeasurementOptions = RATE_MEASUREMENT,
     json: Json = False,
 ) -> None:
     """Suggest a rate for a model as it is initialised.
@@ -45,28 +25,18 @@ def suggest(
     Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
     exponent, that of the rule 'constant'.
     """
-    check_seeds(seeds)
-    on = measurement_data(data, batch, loss, folder=folder, input=input)
-    given = prepare_measurement(model, on, own_init=own_init, draws=seeds)
-    with progress_bar():
-        found = suggest_rate(given.build, given.batches, given.loss_fn, optimizer, schedule=schedule, seeds=seeds)
-    note_redrawn(given)
-    if json:
-        print_json(
-            {
-                "model": model,
-                "optimizer": optimizer,
-                "data": data,
-                "loss": loss,
-                "batch": batch,
-                "schedule": schedule,
-                **vars(found),
-            }
+    on = measurement_data(options)
+    given = prepare_measurement(model, on)
+    with measuring(options, model):
+        found = suggest_rate(
+            given.build, given.batches, on.loss_fn, options.optimizer, schedule=schedule, seeds=options.seeds
         )
+    if json:
+        task = {"optimizer": options.optimizer, "data": options.data, "loss": options.loss, "batch": options.batch}
+        print_json({"model": model, **task, "schedule": schedule, **vars(found)})
         return
     print(rate_text(found.rate))
     print_note(f"{found.coverage:.0%} interval {rate_text(found.low)} to {rate_text(found.high)}")
     print_note(f"measure: {found.measure}")
-    for note in found.notes:
-        print_note(f"note: {note}")
+    print_notes(found.notes)
     print_note(f"evidence: {found.evidence}")

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from depthlr.cli.options import (
-    DEFAULT_LOSS,
-    DEFAULT_SEEDS,
-    RANDOM,
-    BatchSize,
-    DataName,
-    Folder,
-    Input,
-    Json,
-    LossName,
-    OptimizerName,
-    OwnInit,
-    SeedsOption,
-    check_seeds,
-    given_options,
-)
-from depthlr.cli.output import print_json, print_note
+from depthlr.cli.options import RATE_MEASUREMENT, Json, MeasurementOptions, expand_options, given_options
+from depthlr.cli.output import print_json, print_note, print_notes
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
@@ -32,6 +17,7 @@ from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recomm
 OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 
+@expand_options
 def transfer(
     context: typer.Context,
     rate: Annotated[float, typer.Option(help="the rate tuned at the source")],
@@ -44,18 +30,11 @@ def transfer(
             show_default="constant for long runs and models of other libraries, else law",
         ),
     ] = None,
-    optimizer: OptimizerName = "sgd",
-    data: DataName = RANDOM,
-    loss: LossName = DEFAULT_LOSS,
-    folder: Folder = None,
-    batch: BatchSize = 64,
-    seeds: SeedsOption = DEFAULT_SEEDS,
-    input: Input = None,
-    own_init: OwnInit = False,
     schedule: Annotated[
         str, typer.Option(help="how the rate changes during the run, such as warmup-cosine")
     ] = "constant",
     steps: Annotated[int | None, typer.Option(help="how many steps the run has")] = None,
+    options: MeasurementOptions = RATE_MEASUREMENT,
     json: Json = False,
 ) -> None:
     """Carry a rate from one depth to another.
@@ -69,25 +48,23 @@ def transfer(
         paths = [text.partition("?")[0] for text in (source, target)]
         of_library = any("/" in path or ":" in path for path in paths)  # timm/, hf/ and module:callable
         rule = recommended_rule(schedule=schedule, steps=steps, own_init=of_library)
+    optimizer = options.optimizer
     if optimizer not in OPTIMIZER_FAMILIES:
         raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZER_FAMILIES)}.")
-    if rule not in MEASURING_RULES and (unused := given_options(context, OF_MEASURING)):
+    if rule in MEASURING_RULES:
+        carried = _measure_and_carry(rule, rate, source, target, options)
+    elif unused := given_options(context, OF_MEASURING):
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
-    if rule in MEASURING_RULES:
-        on = {"data": data, "loss": loss, "folder": folder, "batch": batch, "input": input}
-        carried = _measure_and_carry(rule, rate, (source, target), on, optimizer, seeds, own_init)
     else:
-        carried = _by_rule(rule, rate, source, target, optimizer, input)
+        carried = _carry_by_depth(rule, rate, source, target, options)
     if json:
         print_json(vars(carried))
         return
     print(rate_text(carried.rate))
-    print_note(
-        f"{carried.rule}: depth {carried.source_depth:g} -> {carried.target_depth:g}, "
-        f"{rate_text(rate)} x {carried.factor:.3g}"
-    )
+    depths = f"depth {carried.source_depth:g} -> {carried.target_depth:g}"
+    print_note(f"{carried.rule}: {depths}, {rate_text(rate)} x {carried.factor:.3g}")
     if carried.low is not None and carried.high is not None:
         print_note(f"{carried.coverage:.0%} interval {rate_text(carried.low)} to {rate_text(carried.high)}")
     if target.startswith("timm/"):
@@ -95,24 +72,22 @@ def transfer(
 
         print_note(f"timm: {train_command(target, carried.rate, optimizer=optimizer)}")
     print_note(f"assumes: {carried.assumes}")
-    for note in carried.notes:
-        print_note(f"note: {note}")
+    print_notes(carried.notes)
     print_note(f"evidence: {carried.evidence}")
 
 
-def _by_rule(rule: str, rate: float, source: str, target: str, optimizer: str, input: str | None) -> CarriedRate:
-    a, b = _number(source), _number(target)
-    if a is not None and b is not None and rule in RULES and not RULES[rule].counts_paths:
-        return RULES[rule].carry(rate, a, b, OPTIMIZER_FAMILIES[optimizer])
+def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
+    here, there = _number(source), _number(target)
+    if here is not None and there is not None and rule in RULES and not RULES[rule].counts_paths:
+        return RULES[rule].carry(rate, here, there, OPTIMIZER_FAMILIES[options.optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate
 
-    here, there = (
-        effective_depth(*build(text, input=input, meta=True)) if depth is None else depth
-        for text, depth in ((source, a), (target, b))
-    )
-    return transfer_rate(rate, here, there, rule=rule, optimizer=optimizer)
+    ends = []
+    for text, depth in ((source, here), (target, there)):
+        ends.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
+    return transfer_rate(rate, *ends, rule=rule, optimizer=options.optimizer)
 
 
 def _number(text: str) -> float | None:
@@ -122,30 +97,25 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _measure_and_carry(
-    rule: str,
-    rate: float,
-    models: tuple[str, str],
-    on: dict[str, Any],
-    optimizer: str,
-    seeds: int,
-    own_init: bool,
-) -> CarriedRate:
+def _measure_and_carry(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
     from depthlr.cli.measure import measure_energies
-    from depthlr.cli.measurement import measurement_data, note_redrawn, prepare_measurement, progress_bar
+    from depthlr.cli.measurement import measurement_data, measuring, prepare_measurement
     from depthlr.transfer.rules import transfer_rate
 
-    for text in models:
+    for text in (source, target):
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
-    check_seeds(seeds)
-    examples = measurement_data(**on)
-    here, there = (prepare_measurement(text, examples, own_init=own_init, draws=seeds) for text in models)
-    if rule == "am-mup":
-        carried = transfer_rate(rate, *(measure_energies(one, seeds, optimizer) for one in (here, there)), rule=rule)
-    else:
-        step: dict[str, Any] = {"batches": here.batches, "loss_fn": here.loss_fn, "optimizer": optimizer}
-        with progress_bar():
-            carried = transfer_rate(rate, here.build, there.build, **step, seeds=seeds)
-    note_redrawn(here, there)
-    return carried
+    on = measurement_data(options)
+    here, there = (prepare_measurement(text, on) for text in (source, target))
+    with measuring(options, source, target):
+        if rule == "am-mup":
+            return transfer_rate(rate, *(measure_energies(one, on) for one in (here, there)), rule=rule)
+        return transfer_rate(
+            rate,
+            here.build,
+            there.build,
+            batches=here.batches,
+            loss_fn=on.loss_fn,
+            optimizer=options.optimizer,
+            seeds=options.seeds,
+        )
