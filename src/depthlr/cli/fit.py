@@ -14,7 +14,7 @@ import typer
 
 from depthlr import check
 from depthlr.cli.options import Json, Metric, is_study_file
-from depthlr.cli.output import print_json, print_note, print_table
+from depthlr.cli.output import print_json, print_note, print_notes, print_table
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.fit import Fit, fit_power_law
@@ -58,17 +58,19 @@ def fit(
     json: Json = False,
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
-    found, study, over = _fit(file, spacing, over, metric)
-    for note in study.notes if study else ():
-        print_note(f"note: {note}")
+    if is_study_file(file):
+        found, study, over = _fit_study(file, spacing, over, metric)
+        print_notes(study.notes)
+    else:
+        found, study, over = _fit_table(file, spacing, over, metric), None, OverOption.depth
     rates = {depth: found.predict(depth) for depth in at or []}
     if json:
         print_json(fit_json(found, rates) | ({"metric": study.metric} if study else {}))
         return
-    rows = [
-        (f"{p.depth:g}", rate_text(10**p.log10_rate), "-" if p.sd is None else f"{p.sd:.3f}", p.observations)
-        for p in found.points
-    ]
+    rows = []
+    for p in found.points:
+        sd = "-" if p.sd is None else f"{p.sd:.3f}"
+        rows.append((f"{p.depth:g}", rate_text(10**p.log10_rate), sd, p.observations))
     print_table((str(over), "rate", "sd (decades)", "seeds"), rows)
     print(found)
     if study:
@@ -77,58 +79,56 @@ def fit(
         print_note(f"rates are judged by the {loss_label(study)}")
     print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in rates.items():
-        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({_interval_text(found, depth)})")
+        interval = found.interval_at(depth)
+        within = "no interval: add seeds or depths"
+        if interval is not None:
+            within = f"{found.level * 100:g}% {rate_text(interval[0])} to {rate_text(interval[1])}"
+        print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({within})")
 
 
-def _fit(
+def _fit_study(
     file: str, spacing: float | None, over: OverOption | None, metric: str | None
-) -> tuple[Fit, Results | None, OverOption]:
-    """The line through the optima of a table or a study, the results of a study, and what the line is over."""
-    if is_study_file(file):
-        if spacing is not None:
-            raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
-        from depthlr.study.results import read_results  # here, because it imports torch
+) -> tuple[Fit, Results, OverOption]:
+    """The line through the optima of a study, its results, and what the line is over."""
+    from depthlr.study.results import read_results  # here, because it imports torch
 
-        results = read_results(file, metric)
-        over = over or (OverOption.size if results.study.model.spec is None else OverOption.depth)
-        if over is OverOption.depth and results.depths is None:
-            raise DepthlrError(
-                f"{file} does not know its models' effective depths: fit over what it varies, --over size."
-            )
-        return results.fit("depth" if over is OverOption.depth else "size"), results, over
+    if spacing is not None:
+        raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
+    results = read_results(file, metric)
+    over = over or (OverOption.size if results.study.model.spec is None else OverOption.depth)
+    if over is OverOption.depth and results.depths is None:
+        raise DepthlrError(f"{file} does not know its models' effective depths: fit over what it varies, --over size.")
+    return results.fit(over.value), results, over
+
+
+def _fit_table(file: str, spacing: float | None, over: OverOption | None, metric: str | None) -> Fit:
     if over is OverOption.size:
         raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
     if metric is not None:
         raise DepthlrError("--metric is for studies: the rows of a table are optima already; leave it out.")
     depths, rates = read_optima(file)
-    return fit_power_law(depths, rates, spacing=spacing), None, OverOption.depth
-
-
-def _interval_text(found: Fit, depth: float) -> str:
-    """The interval of the fitted rate at a depth, as text."""
-    interval = _rate_interval(found, depth)
-    if interval is None:
-        return "no interval: add seeds or depths"
-    return f"{found.level * 100:g}% {' to '.join(map(rate_text, interval))}"
-
-
-def _rate_interval(found: Fit, depth: float) -> tuple[float, float] | None:
-    band = found.band([depth])
-    return None if band is None else (float(band[0][0]), float(band[1][0]))
+    return fit_power_law(depths, rates, spacing=spacing)
 
 
 def fit_json(found: Fit, rates: dict[float, float]) -> dict[str, object]:
-    """A fit as JSON values, with the rates at the requested depths."""
+    """A fit as JSON values.
+
+    Args:
+        found: The fit.
+        rates: The fitted rates, by the depths that were asked for.
+    """
+    error, interval = (found.stderr, list(found.interval)) if found.bounded else (None, None)
+    intervals = {depth_text(depth): found.interval_at(depth) for depth in rates}
     return {
         "slope": found.slope,
-        "stderr": found.stderr if found.bounded else None,
-        "interval": list(found.interval) if found.bounded else None,
+        "stderr": error,
+        "interval": interval,
         "level": found.level,
         "intercept": found.intercept,
         "r2": found.r2,
-        "points": [vars(p) for p in found.points],
+        "points": list(map(vars, found.points)),
         "rates": {depth_text(depth): rate for depth, rate in rates.items()},
-        "rate_intervals": {depth_text(depth): _rate_interval(found, depth) for depth in rates},
+        "rate_intervals": intervals,
     }
 
 
@@ -138,76 +138,68 @@ def depth_text(depth: float) -> str:
 
 
 def read_optima(file: str) -> tuple[list[float], list[float]]:
-    """Depths and rates of a table whose columns are separated by commas, semicolons or tabs; - reads stdin."""
+    """Depths and rates of a table whose columns are separated by commas, semicolons or tabs.
+
+    Args:
+        file: The name of the table; - reads stdin.
+
+    Raises:
+        DepthlrError: It is no such table, or its rows are runs and not optima.
+    """
     name = "stdin" if file == "-" else file
-    (_, header), *rows = _split_lines(name, _read_text(file, name))
-    columns = [title.strip().lower() for title in header]
+    (_, titles), *rows = _read_rows(file, name)
+    columns = [title.lower() for title in titles]
     _check_columns(name, columns)
     if not rows:
         raise DepthlrError(f"{name} has no row below its header line: write one an optimum.")
+    found: dict[str, list[float]] = {"depth": [], "rate": []}
     for line, cells in rows:
-        _check_cells(f"Line {line} of {name}", cells, columns)
+        if any(cells[len(columns) :]):  # which cells are the depth and the rate would be a guess
+            raise DepthlrError(
+                f"Line {line} of {name} has {len(cells)} cells below {len(columns)} columns: write one cell a column, "
+                "and decimals with a point, such as 1.5."
+            )
+        row = dict(zip(columns, cells, strict=False))
+        for column, values in found.items():
+            values.append(_positive_number(row.get(column, ""), f"The {column} in line {line} of {name}"))
+    return found["depth"], found["rate"]
 
-    def values(column: str) -> list[float]:
-        index = columns.index(column)
-        return [_positive_number(cells, index, f"The {column} in line {line} of {name}") for line, cells in rows]
 
-    return values("depth"), values("rate")
-
-
-def _read_text(file: str, name: str) -> str:
+def _read_rows(file: str, name: str) -> list[tuple[int, list[str]]]:
+    """The number and the cells of each line that is not empty. An empty file has an empty header."""
     try:
         if file == "-" and sys.stdin is None:
             raise DepthlrError("The standard input is closed: name a CSV file with columns depth and rate.")
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return content.decode("utf-8-sig")
+        lines = content.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DepthlrError(f"{name} cannot be read ({error}): name a CSV file with columns depth and rate.") from error
-
-
-def _split_lines(name: str, text: str) -> list[tuple[int, list[str]]]:
-    """The number and the cells of each line that is not empty. An empty file gives an empty header."""
-    lines = text.splitlines()
     first = next((line for line in lines if line.strip()), "")
     reader = csv.reader(lines, delimiter=max(SEPARATORS, key=first.count), skipinitialspace=True)
     try:
-        found = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+        rows = [(reader.line_num, list(map(str.strip, cells))) for cells in reader]
     except csv.Error as error:
         raise DepthlrError(f"{name} is no table ({error}): name a CSV file with columns depth and rate.") from error
-    return found or [(1, [])]
+    return [row for row in rows if any(row[1])] or [(1, [])]
 
 
 def _check_columns(name: str, columns: list[str]) -> None:
     """Refuse a header without exactly one depth and one rate, and a table of runs."""
-    found = shorten(", ".join(map(repr, columns)), 100) or "none"
-    for column in ("depth", "rate"):
-        if columns.count(column) != 1:
+    if columns.count("depth") != 1 or columns.count("rate") != 1:
+        found = shorten(", ".join(map(repr, columns)), 100) or "none"
+        raise DepthlrError(
+            f"{name} needs a header line with the columns depth and rate, once each and separated by commas, "
+            f"but its columns are: {found}."
+        )
+    for column in columns:
+        if RESULT_COLUMN.search(column) and not ERROR_OF_RATE.match(column):
             raise DepthlrError(
-                f"{name} needs a header line with the columns depth and rate, once each and separated by commas, "
-                f"but its columns are: {found}."
+                f"{name} has a column {column}, so its rows are runs, not optima: fit the study's .sqlite itself, or "
+                "keep each depth's best runs and leave that column out."
             )
-    if results := [column for column in columns if _is_result(column)]:
-        raise DepthlrError(
-            f"{name} has a column {results[0]}, so its rows are runs, not optima: fit the study's .sqlite itself, or "
-            "keep each depth's best runs and leave that column out."
-        )
 
 
-def _check_cells(what: str, cells: list[str], columns: list[str]) -> None:
-    """Refuse a row with more cells than columns: which cells are the depth and the rate would be a guess."""
-    if any(map(str.strip, cells[len(columns) :])):
-        raise DepthlrError(
-            f"{what} has {len(cells)} cells below {len(columns)} columns: write one cell a column, and decimals with a "
-            "point, such as 1.5."
-        )
-
-
-def _is_result(column: str) -> bool:
-    return bool(RESULT_COLUMN.search(column)) and not ERROR_OF_RATE.match(column)
-
-
-def _positive_number(cells: list[str], index: int, what: str) -> float:
-    cell = cells[index] if index < len(cells) else ""
+def _positive_number(cell: str, what: str) -> float:
     try:
         value = float(cell)
     except ValueError as error:

@@ -123,6 +123,11 @@ class Fit:
         line, half = self.intercept + self.slope * x, half_slope * np.hypot(x - self.centre, self.spread)
         return 10 ** np.clip(line - half, -_LONGEST, _LONGEST), 10 ** np.clip(line + half, -_LONGEST, _LONGEST)
 
+    def interval_at(self, depth: float) -> tuple[float, float] | None:
+        """Lowest and highest rate of the line at a depth, by the fit's level; None if its interval is infinite."""
+        edges = self.band([depth])
+        return None if edges is None else (float(edges[0][0]), float(edges[1][0]))
+
     def __str__(self) -> str:
         low, high = self.interval
         error = f" ± {self.stderr:.2f}" if math.isfinite(self.stderr) else ""

@@ -135,15 +135,9 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
         if place is not None and rate is not None:
             depth = None if results.depths is None else place
             rows.append(
-                RateRow(size, depth, rate, fit_interval(fit, place), 0, 0, None, rate, _rate_by_law(start, place))
+                RateRow(size, depth, rate, fit.interval_at(place), 0, 0, None, rate, _rate_by_law(start, place))
             )
     return tuple(rows)
-
-
-def fit_interval(fit: Fit, depth: float) -> tuple[float, float] | None:
-    """The interval of the fitted rate at a depth, if the fit has one."""
-    ends = fit.band([depth])
-    return None if ends is None else (float(ends[0][0]), float(ends[1][0]))
 
 
 def _interval_over_seeds(logs: Sequence[float], spacing: float) -> tuple[float, float] | None:
