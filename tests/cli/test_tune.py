@@ -11,6 +11,7 @@ import pytest
 
 from depthlr.cli import main
 from depthlr.cli.demo import RECIPE as RECIPE_OF_DEMO
+from depthlr.formatting import rate_text
 from depthlr.study.description import read_study
 from depthlr.study.results import read_results
 from depthlr.study.tune import CARRIED_BEST, CHECKS, CHECKS_RIGHT
@@ -80,10 +81,31 @@ def test_a_rate_that_is_given_is_not_tuned(run, recipe: Path) -> None:
     assert not recipe.with_suffix(".sqlite").exists()
 
 
+def test_the_report_holds_the_rate_and_the_check(run, recipe: Path) -> None:
+    page = recipe.with_suffix(".html")
+    code, out, err = run("tune", str(recipe), "--verify", "--workers", "1", "--report", str(page), "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    text = page.read_text("utf-8")
+    for rate in (found["rate"], found["source"]["rate"], *map(float, found["check"]["losses"])):
+        assert rate_text(rate) in text
+    assert '<span class="formula">' + rate_text(found["rate"]) in text
+    assert "checked by training" in text
+    run("tune", str(recipe), "--rate", "0.3", "--report", str(page))
+    assert "not checked by training" in page.read_text("utf-8")
+
+
+def test_the_json_of_a_check_that_diverged_has_no_infinity(run, recipe: Path) -> None:
+    code, out, err = run("tune", str(recipe), "--rate", "1e9", "--rule", "copy", "--verify", "--workers", "1", "--json")
+    assert code == 0, err
+    assert set(json.loads(out)["check"]["losses"].values()) == {None}
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--rate", "-1"], "--rate"),
+        (["--rate", "0.1", "--report", "recipe.toml"], "--report recipe.toml: name a page that ends in .html."),
         (["--rate", "0.1", "--verify", "--share", "2"], "--share"),
         (["--rate", "0.1", "--rule", "lore"], "There is no rule 'lore'"),
     ],

@@ -13,12 +13,13 @@ import typer
 
 from depthlr import check
 from depthlr.cli.measurement import progress_bar
-from depthlr.cli.options import Json
-from depthlr.cli.output import print_json, print_note, print_table
+from depthlr.cli.options import Json, Timeout
+from depthlr.cli.output import print_json, print_note, print_notes, print_table, write_file
 from depthlr.cli.sweep import train_study
+from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
+from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, tuning_page
 from depthlr.study.description import read_study
-from depthlr.study.results import Results
 from depthlr.study.task import load_data
 from depthlr.study.tune import (
     CHECK_RECORD,
@@ -48,11 +49,14 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="give a cell up after so many seconds")] = None,
+    timeout: Timeout = None,
+    report: Annotated[Path | None, typer.Option(help="also write all of it on one page: .html")] = None,
     json: Json = False,
 ) -> None:
     """Tune a small model, carry its rate to a large one, and check it by training; run again, it resumes."""
     start = time.perf_counter()
+    if report is not None and report.suffix != ".html":  # so that it replaces neither the recipe nor its sweeps
+        raise DepthlrError(f"--report {report}: name a page that ends in .html.")
     study = read_study(recipe)
     check_recipe(study)
     if rate is not None:
@@ -73,9 +77,12 @@ def tune(
     tuning = Tuning(study, found, source, carried, checked, share)
     if json:
         print_json(_as_json(tuning))
-        return
-    print_tuning(tuning)
-    print_note(f"{time.perf_counter() - start:.0f} s")
+    else:
+        print_tuning(tuning)
+    if report is not None:
+        write_file(report, tuning_page(tuning).encode())
+    if not json:
+        print_note(f"{time.perf_counter() - start:.0f} s")
 
 
 def _check_path(path: Path, rate: float) -> Path:
@@ -84,69 +91,36 @@ def _check_path(path: Path, rate: float) -> Path:
 
 
 def print_tuning(tuning: Tuning) -> None:
-    """The rates of both models, the check, what they cost, and what to do next."""
-    carried, model = tuning.carried, tuning.study.model
-    interval = f"{carried.coverage:.0%} interval"
-    bounds, nearby = "not known", ""
-    if carried.low is not None and carried.high is not None:
-        low, high = rate_text(carried.low), rate_text(carried.high)
-        bounds = f"{low} to {high}"
-        nearby = f", and if you can afford two more runs, also at {low} and {high}"
-    rows = [
-        ("source", model.sizes[0], f"{carried.source_depth:g}", rate_text(tuning.rate), "-", _cost(tuning.source)),
-        (
-            "target",
-            model.sizes[1],
-            f"{carried.target_depth:g}",
-            rate_text(carried.rate),
-            bounds,
-            f"{carried.rule}, x {carried.factor:.3g}",
-        ),
-    ]
-    print_table(("", model.size_name, "depth", "rate", interval, "from"), rows, title=model.title)
+    """Print the rates of both models, the check, what they cost, and what to do next.
+
+    Args:
+        tuning: What was found.
+    """
+    columns, rows = rates_table(tuning)
+    print_table(columns, rows, title=tuning.study.model.title)
     if tuning.checked is not None:
-        _print_check(tuning, tuning.checked)
-    for note in (*(tuning.source.notes if tuning.source else ()), *carried.notes):
-        print_note(f"note: {note}")
-    print_note(f"evidence: {carried.evidence}")
-    print_note(f"next: train the target at {rate_text(carried.rate)}{nearby}")
-
-
-def _cost(results: Results | None) -> str:
-    if results is None:
-        return "given"
-    seconds = sum(record.seconds for record in results.records)
-    return f"{len(results.records)} runs, {len(results.study.search.seeds)} seeds, {seconds:.0f} s of training"
-
-
-def _print_check(tuning: Tuning, checked: Results) -> None:
-    rows = []
-    for record in sorted(checked.records, key=lambda record: record.cell.rate):
-        outcome = "diverged" if record.diverged else record.failure or f"{checked.loss_of(record):.4f}"
-        rows.append((rate_text(record.cell.rate), outcome, "lowest" if record.cell.rate == tuning.best_checked else ""))
-    steps = checked.study.training.run_steps
-    title = f"the target in {steps} steps ({tuning.share:.0%} of the schedule), {checked.metric} loss"
-    print_table(("rate", "loss", ""), rows, title=title)
-    if tuning.share < 1:
-        print_note(f"note: {CHECK_RECORD}")
+        title, check_columns, check_rows = check_table(tuning, tuning.checked)
+        print_table(check_columns, check_rows, title=title)
+        if tuning.share < 1:
+            print_note(f"note: {CHECK_RECORD}")
+    print_notes(notes_of(tuning))
+    print_note(f"evidence: {tuning.carried.evidence}")
+    for step in next_steps(tuning):
+        print_note(f"next: {step}")
 
 
 def _as_json(tuning: Tuning) -> dict[str, Any]:
-    checked = tuning.checked
+    source, checked, check_json = tuning.source, tuning.checked, None
+    if checked is not None:
+        losses: dict[str, float | None] = {}  # JSON has no infinity, so the loss of a diverged run is null
+        for record in checked.records:
+            losses[rate_text(record.cell.rate)] = None if record.diverged else checked.loss_of(record)
+        steps = checked.study.training.run_steps
+        check_json = {"share": tuning.share, "steps": steps, "best": tuning.best_checked, "losses": losses}
+    cells, notes = (0, []) if source is None else (len(source.records), list(source.notes))
     return {
         "rate": tuning.carried.rate,
-        "source": {
-            "rate": tuning.rate,
-            "cells": 0 if tuning.source is None else len(tuning.source.records),
-            "notes": [] if tuning.source is None else list(tuning.source.notes),
-        },
+        "source": {"rate": tuning.rate, "cells": cells, "notes": notes},
         "carried": asdict(tuning.carried),
-        "check": None
-        if checked is None
-        else {
-            "share": tuning.share,
-            "steps": checked.study.training.run_steps,
-            "best": tuning.best_checked,
-            "losses": {rate_text(record.cell.rate): checked.loss_of(record) for record in checked.records},
-        },
+        "check": check_json,
     }

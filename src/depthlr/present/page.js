@@ -59,10 +59,29 @@ function lossRange() {
   return { log: false, range: [low - room, high + room], ticks: evenTicks(low - room, high + room, 6) };
 }
 
+// Rates that the page points out on the landscape: vertical lines, with their intervals as bands.
+function drawMarks(marks, { svg, inner, px, box }, points) {
+  const ordered = [...marks].sort((a, b) => a.rate - b.rate);
+  ordered.forEach(({ kind, rate, interval, text }, index) => {
+    const x = px(rate);
+    if (interval) {
+      const [from, to] = interval.map(px);
+      node("rect", { class: "band", x: from, y: box.top, width: to - from, height: box.bottom - box.top }, inner);
+    }
+    node("path", { class: kind, d: line([[x, box.top], [x, box.bottom]]) }, inner);
+    const side = index ? { x: x + 5, "text-anchor": "start" } : { x: x - 5, "text-anchor": "end" };
+    node("text", { class: "label", y: box.top + 14, ...side }, svg, text);
+    const span = interval ? `\n${interval.map(rateText).join(" to ")}` : "";
+    points.push({ x, y: box.top + 10, line: "marks", text: `${text}\nrate ${rateText(rate)}${span}` });
+  });
+}
+
 function drawLandscape() {
   const figure = byId("landscape");
   if (!data.curves.length) return figure.replaceChildren();
-  const [low, high] = [data.rates[0] / 1.1, data.rates[data.rates.length - 1] * 1.1];
+  const marks = data.marks || [];
+  const seen = [data.rates[0], data.rates[data.rates.length - 1], ...marks.flatMap((mark) => mark.interval || [mark.rate])];
+  const [low, high] = [Math.min(...seen) / 1.1, Math.max(...seen) * 1.1];
   const x = { log: true, range: [low, high], ticks: logTicks(low, high, 9), label: "learning rate" };
   const y = { ...lossRange(), label: data.loss };
   const curves = data.curves.filter(shown);
@@ -71,9 +90,11 @@ function drawLandscape() {
   const rows = [...new Set(curves.filter((curve) => curve[3].some(above)).map((curve) => curve[0]))].sort((a, b) => b - a);
   const step = Math.min(ROW, MOST_ROWS / rows.length);
   const room = rows.length ? (rows.length - 1) * step : 0;
-  const { svg, inner, px, py, box } = frame(figure, "Loss against rate, one line a depth and seed", x, y, 12, room);
+  const plot = frame(figure, "Loss against rate, one line a depth and seed", x, y, 12, room);
+  const { svg, inner, px, py, box } = plot;
   const dotted = curves.reduce((sum, curve) => sum + curve[2].length, 0) <= MOST_DOTS;
   const points = [];
+  drawMarks(marks, plot, points);
   for (const curve of curves) {
     const [size, seed, rates, losses, best, edge] = curve;
     const kind = curves.length > MANY_LINES ? "curve fine" : "curve";
@@ -110,6 +131,7 @@ function drawLandscape() {
 
 function drawScaling() {
   const figure = byId("scaling");
+  if (!figure) return;
   const fit = data.fits[over];
   const rows = data.rows.filter((row) => row[over] !== null && row.rate !== null);
   if (!rows.length) return figure.replaceChildren();
@@ -223,8 +245,8 @@ function chips(id, values, text, swatch) {
 function controls() {
   chips("sizes", data.sizes.map((entry) => entry.size), (size) => name(size)[0], true);
   chips("seeds", data.seeds, (seed) => `seed ${seed}`, false);
-  byId("over").replaceChildren();
-  if (data.over !== "depth") return;
+  if (byId("over")) byId("over").replaceChildren();
+  if (!byId("over") || data.over !== "depth") return;
   for (const [key, text] of [["depth", "effective depth"], ["size", data.vary]])
     chip(byId("over"), text, over === key, () => (over = key));
 }

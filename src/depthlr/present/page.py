@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -53,16 +53,32 @@ def page(found: Findings | None, *, live: bool = False, version: int = 0) -> str
         live: Whether the page asks its own server for updates.
         version: The number of the update that the page starts from.
     """
-    words = sections(found, live=live)
-    numbers = {"version": version, "plot": NOTHING if found is None else plot_data(found)}
+    plot = NOTHING if found is None else plot_data(found)
+    return document("study.html", sections(found, live=live), page_title(found), plot, live=live, version=version)
+
+
+def document(
+    main: str, words: Mapping[str, str], title: str, plot: Mapping[str, Any], *, live: bool = False, version: int = 0
+) -> str:
+    """A page that holds all that it needs.
+
+    Args:
+        main: The file of the template of its sections.
+        words: HTML by the names in that template, and the `status`.
+        title: Its title, as text.
+        plot: The numbers behind its plots.
+        live: Whether the page asks its own server for updates.
+        version: The number of the update that the page starts from.
+    """
     return Template(_asset("page.html")).substitute(
-        words,
-        title=escape(page_title(found)),
+        main=Template(_asset(main)).substitute(words),
+        status=words["status"],
+        title=escape(title),
         live="true" if live else "false",
         policy=escape(policy(live=live)),
         style=_style(),
         script=_script(),
-        data=script_json(numbers),
+        data=script_json({"version": version, "plot": plot}),
     )
 
 
@@ -112,13 +128,14 @@ def sections(found: Findings | None, *, live: bool = False) -> dict[str, str]:
     """HTML by the id of the element that it fills. Without a study the answer says that it waits for one."""
     if found is None:
         return {"status": "waiting", "answer": WAITING, "rates": "", "notes": "", "run": ""}
+    again = "Run it again" if found.results.described else "Make this page again"
     return {
         "status": _status_text(found),
         "answer": _answer_html(found),
         "rates": _rates_html(found),
         # The last note of an unfinished study says to run it again, but the reader of a live page is running it.
-        "notes": _notes_html(found.notes[:-1] if live and found.to_come else found.notes),
-        "run": _run_html(found),
+        "notes": notes_html(found.notes[:-1] if live and found.to_come else found.notes),
+        "run": run_html(run_facts(found), again, commands(found)),
     }
 
 
@@ -141,22 +158,22 @@ def _answer_html(found: Findings) -> str:
             f'<p class="headline"><span class="formula">rate ∝ {name}<sup>{signed(fit.slope)}</sup></span> '
             f'<span class="aside">{slope_interval_text(fit)}{fit.r2_text}</span></p>'
         )
-    tiles = [_slope_tile_html(found, "size")] if found.over == "depth" else []
+    tiles = [_slopetile_html(found, "size")] if found.over == "depth" else []
     measured = [row for row in found.rows if row.seeds]
     deeper = [row for row in found.rows if row.carried]
-    tiles += [_rate_tile_html(found, row) for row in (*measured[-1:], *deeper[:2])]
+    tiles += [_ratetile_html(found, row) for row in (*measured[-1:], *deeper[:2])]
     return f'{law}<p class="verdict">{escape(found.verdict)}</p><dl class="tiles">{"".join(tiles)}</dl>'
 
 
-def _slope_tile_html(found: Findings, over: Over) -> str:
+def _slopetile_html(found: Findings, over: Over) -> str:
     fit = found.slopes[over]
     if fit is None:
         return ""
     span = slope_interval_text(fit).replace("interval ", "", 1) if fit.bounded else "no interval"
-    return _tile_html(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}{fit.r2_text}")
+    return tile_html(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}{fit.r2_text}")
 
 
-def _rate_tile_html(found: Findings, row: RateRow) -> str:
+def _ratetile_html(found: Findings, row: RateRow) -> str:
     assert row.rate is not None
     size = f"{found.name_of('size')} {row.size}"
     kind = "tuned rate" if row.seeds else "rate by the fit"
@@ -166,10 +183,17 @@ def _rate_tile_html(found: Findings, row: RateRow) -> str:
     interval = rate_interval_text(row)
     if interval:
         below.append(f"95 % {interval}")
-    return _tile_html(f"{kind}, {place}", rate_text(row.rate), "\n".join(below))
+    return tile_html(f"{kind}, {place}", rate_text(row.rate), "\n".join(below))
 
 
-def _tile_html(label: str, value: str, below: str) -> str:
+def tile_html(label: str, value: str, below: str) -> str:
+    """A number to read first.
+
+    Args:
+        label: The line above it.
+        value: The number as text.
+        below: The lines below it.
+    """
     return f"<div><dt>{escape(label)}</dt><dd><b>{escape(value)}</b><small>{escape(below)}</small></dd></div>"
 
 
@@ -206,9 +230,7 @@ def _rate_row_html(row: RateRow, with_depth: bool) -> str:
     if row.doubt:
         tag += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
     shown = rate if row.doubt else f"<b>{rate}</b>"  # a doubtful rate is not emphasized
-    # A narrow screen may break the line between the ends of the interval only.
-    low, *high = rate_interval_text(row).partition(" to ")
-    interval = f"<small><span>{low}</span><span>{''.join(high)}</span></small>" if low else ""
+    interval = interval_html(rate_interval_text(row))
     place = ""
     if with_depth:
         place = "<td>–</td>" if row.depth is None else f"<td>{row.depth:g}</td>"
@@ -217,19 +239,36 @@ def _rate_row_html(row: RateRow, with_depth: bool) -> str:
     return f"<tr{kind}><th scope=row>{row.size}</th>{place}<td>{shown}{tag}{interval}</td>{others}</tr>"
 
 
-def _notes_html(notes: Sequence[str]) -> str:
+def interval_html(text: str) -> str:
+    """`low to high` as the line below a rate. A narrow screen may break it between its ends only."""
+    low, *high = text.partition(" to ")
+    return f"<small><span>{low}</span><span>{''.join(high)}</span></small>" if low else ""
+
+
+def notes_html(notes: Sequence[str]) -> str:
+    """The section of notes; empty without one."""
     if not notes:
         return ""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<h2>To mind</h2><ul>{items}</ul>"
 
 
-def _run_html(found: Findings) -> str:
-    pairs = [(escape(name), escape(value)) for name, value in run_facts(found)]
-    facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    again = f'<pre tabindex="0"><code>{escape(commands(found))}</code></pre>'
-    head = "Run it again" if found.results.described else "Make this page again"
-    return f'<dl class="facts">{facts}</dl><h3>{head}</h3>{again}'
+def run_html(facts: Iterable[tuple[str, str]], title: str, commands: str) -> str:
+    """What was run, and the commands that run it again.
+
+    Args:
+        facts: Names and values.
+        title: The heading of the commands.
+        commands: Lines for a shell.
+    """
+    again = f'<pre tabindex="0"><code>{escape(commands)}</code></pre>'
+    return f"{facts_html(facts)}<h3>{title}</h3>{again}"
+
+
+def facts_html(facts: Iterable[tuple[str, str]]) -> str:
+    """Names with values."""
+    pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
+    return f'<dl class="facts">{pairs}</dl>'
 
 
 def plot_data(found: Findings) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from depthlr.formatting import rate_text, signed
 from depthlr.law.fit import Fit
 from depthlr.present.findings import Findings, RateRow
-from depthlr.study.description import to_toml
+from depthlr.study.description import Study, to_toml
 from depthlr.study.results import Results
 
 AT_EDGE = "at edge"
@@ -113,14 +113,22 @@ def study_facts(found: Findings) -> dict[str, Any]:
 
 def commands(found: Findings) -> str:
     """Shell commands that run the study and write this report; only the report if another program trained the cells."""
-    study = found.results.study
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", study.name).strip("-.") or "study"
-    metric = found.results.chosen_metric
+    name, metric = file_stem(found.results.study), found.results.chosen_metric
     page = f"depthlr report {name}.sqlite --out {name}.html{'' if metric is None else f' --metric {metric}'}\n"
     if not found.results.described:
         return page
+    return f"{write_study_command(found.results.study)}depthlr sweep {name}.toml\n{page}"
+
+
+def file_stem(study: Study) -> str:
+    """The name of a study as files can have it, without an ending."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", study.name).strip("-.") or "study"
+
+
+def write_study_command(study: Study) -> str:
+    """The shell command that writes the study's TOML file."""
     # The quoted end mark keeps the shell from reading the text; a line of TOML never equals it.
-    return f"cat > {name}.toml <<'END'\n{to_toml(study)}END\ndepthlr sweep {name}.toml\n{page}"
+    return f"cat > {file_stem(study)}.toml <<'END'\n{to_toml(study)}END\n"
 
 
 def duration_text(seconds: float) -> str:

@@ -1,0 +1,219 @@
+"""What `depthlr tune` found, as tables and as one page: the rates, their cost, the check, and what to do next."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+from depthlr.formatting import rate_text
+from depthlr.present import page
+from depthlr.present.findings import findings
+from depthlr.present.text import duration_text, file_stem, loss_label, write_study_command
+from depthlr.study.curves import NEAR_GUESSING, chance_loss
+from depthlr.study.follow import Snapshot
+from depthlr.study.results import Results
+from depthlr.study.tune import CHECK_RECORD, STEP_SHARE, Tuning
+
+
+def rates_table(tuning: Tuning) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows: the source with its tuned rate, the target with the carried one.
+
+    Args:
+        tuning: What was found.
+    """
+    carried, model = tuning.carried, tuning.study.model
+    columns = ("", model.size_name, "depth", "rate", f"{carried.coverage:.0%} interval", "from")
+    cost = "given" if tuning.source is None else cost_text(tuning.source)
+    source = ("source", str(model.sizes[0]), f"{carried.source_depth:g}", rate_text(tuning.rate), "-", cost)
+    rate, rule = rate_text(carried.rate), f"{carried.rule}, x {carried.factor:.3g}"
+    target = ("target", str(model.sizes[1]), f"{carried.target_depth:g}", rate, interval_text(tuning), rule)
+    return columns, [source, target]
+
+
+def check_table(tuning: Tuning, checked: Results) -> tuple[str, tuple[str, str, str], list[tuple[str, str, str]]]:
+    """Title, columns and rows of the check: each rate with its loss, and which loss is the lowest.
+
+    Args:
+        tuning: What was found.
+        checked: The check of it.
+    """
+    rows = []
+    for record in sorted(checked.records, key=lambda record: record.cell.rate):
+        outcome = "diverged" if record.diverged else record.failure or f"{checked.loss_of(record):.4f}"
+        rows.append((rate_text(record.cell.rate), outcome, "lowest" if record.cell.rate == tuning.best_checked else ""))
+    steps = checked.study.training.run_steps
+    title = f"the target in {steps} steps ({tuning.share:.0%} of the schedule), {checked.metric} loss"
+    return title, ("rate", "loss", ""), rows
+
+
+def next_steps(tuning: Tuning) -> list[str]:
+    """What to do next, the most important step first.
+
+    Args:
+        tuning: What was found.
+    """
+    carried = tuning.carried
+    steps = [f"train the target at {rate_text(carried.rate)}"]
+    if carried.low is not None and carried.high is not None:
+        ends = f"{rate_text(carried.low)} and {rate_text(carried.high)}"
+        steps.append(f"if you can afford two more runs, train it also at {ends}, and keep the best")
+    if tuning.checked is None:
+        steps.append("check the rate by training: depthlr tune RECIPE.toml --verify")
+    elif tuning.share < 1:
+        steps.append("if you can afford three runs, check with the whole schedule: --verify --share 1")
+    return steps
+
+
+def notes_of(tuning: Tuning) -> tuple[str, ...]:
+    """What to mind about the sweep of the source and about the carried rate."""
+    return (*(tuning.source.notes if tuning.source else ()), *tuning.carried.notes)
+
+
+def cost_text(results: Results) -> str:
+    """`18 runs, 2 seeds, 97 s of training`."""
+    seeds = len(results.study.search.seeds)
+    runs = f"{len(results.records)} runs, {seeds} seed{'' if seeds == 1 else 's'}"
+    return f"{runs}, {_seconds(results):.0f} s of training"
+
+
+def interval_text(tuning: Tuning) -> str:
+    """`1.85e-2 to 3.74e-2`, or that there is none."""
+    carried = tuning.carried
+    if carried.low is None or carried.high is None:
+        return "not known"
+    return f"{rate_text(carried.low)} to {rate_text(carried.high)}"
+
+
+def tuning_page(tuning: Tuning) -> str:
+    """One self-contained HTML page of all that was found.
+
+    Args:
+        tuning: What was found.
+    """
+    carried = tuning.carried
+    change = f"{carried.rule}: the tuned rate × {carried.factor:.3g}"
+    steps = "".join(f"<li>{escape(step[0].upper() + step[1:])}.</li>" for step in next_steps(tuning))
+    words = {
+        "status": "checked by training" if tuning.checked else "not checked by training",
+        "answer": _answer_html(tuning),
+        "notes": page.notes_html(notes_of(tuning)),
+        "rates": _rates_html(tuning),
+        "check": _check_html(tuning),
+        "curve": "" if tuning.source else "hidden",
+        "next": f"<ul>{steps}</ul>",
+        "rule": page.facts_html([("Rule", change), ("Assumes", carried.assumes), ("Evidence", carried.evidence)]),
+        "run": page.run_html(_run_facts(tuning), "Run it again", _commands(tuning)),
+    }
+    return page.document("tuning.html", words, tuning.study.name, _plot(tuning))
+
+
+def _answer_html(tuning: Tuning) -> str:
+    carried, model = tuning.carried, tuning.study.model
+    small, large = (f"{model.size_name} {size}" for size in model.sizes)
+    costs = [
+        f"source {_cost(tuning.source)}" if tuning.source else "source given",
+        "carrying without training",
+        f"check {_cost(tuning.checked)}" if tuning.checked else "no check",
+    ]
+    total = sum(_seconds(part) for part in (tuning.source, tuning.checked) if part)
+    depths = f"depth {carried.source_depth:g} to {carried.target_depth:g}\nrule {carried.rule}"
+    tiles = [
+        page.tile_html("tuned rate of the source", rate_text(tuning.rate), f"{small}, depth {carried.source_depth:g}"),
+        page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths),
+        page.tile_html("training time", duration_text(total), "\n".join(costs)),
+    ]
+    interval = f"{carried.coverage:.0%} interval {interval_text(tuning)}"
+    verdict = f"The learning rate of {model.title} with {large}. {_check_verdict(tuning)}"
+    return (
+        f'<p class="headline"><span class="formula">{rate_text(carried.rate)}</span> '
+        f'<span class="aside">{interval}</span></p>'
+        f'<p class="verdict">{escape(verdict)}</p><dl class="tiles">{"".join(tiles)}</dl>'
+    )
+
+
+def _check_verdict(tuning: Tuning) -> str:
+    checked, rate = tuning.checked, tuning.carried.rate
+    if checked is None:
+        return "It was not checked by training."
+    at_rate = min(checked.records, key=lambda record: abs(math.log(record.cell.rate / rate)))
+    if at_rate.diverged or at_rate.failure:
+        return "In the check the target did not train at this rate."
+    chance = None if checked.metric == "error" else chance_loss(checked.study)
+    if chance is not None and checked.loss_of(at_rate) > (1 - NEAR_GUESSING) * chance:
+        return "In the check the target hardly learned at this rate: check longer, with a larger --share."
+    if tuning.share == 1 and tuning.best_checked == at_rate.cell.rate:
+        return "In the check it had the lowest loss of three rates."
+    return "In the check the target trained at this rate."
+
+
+def _rates_html(tuning: Tuning) -> str:
+    carried, model = tuning.carried, tuning.study.model
+    head = f"<th></th><th scope=col>{escape(model.size_name)}</th><th scope=col>depth</th><th scope=col>rate</th>"
+    body = ""
+    for name, size, depth, rate, interval in (
+        ("source", model.sizes[0], carried.source_depth, tuning.rate, ""),
+        ("target", model.sizes[1], carried.target_depth, carried.rate, interval_text(tuning)),
+    ):
+        cells = f"<td>{size}</td><td>{depth:g}</td><td><b>{rate_text(rate)}</b>{page.interval_html(interval)}</td>"
+        body += f"<tr><th scope=row>{name}</th>{cells}</tr>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _check_html(tuning: Tuning) -> str:
+    if tuning.checked is None:
+        return "<p>The check was not run. It trains the target at the carried rate, at half and at twice of it.</p>"
+    title, _, rows = check_table(tuning, tuning.checked)
+    body = ""
+    for rate, loss, best in rows:
+        body += f"<tr><th scope=row>{rate}</th><td>{escape(loss)}</td><td>{best}</td></tr>"
+    head = "<tr><th scope=col>rate</th><th scope=col>loss</th><th></th></tr>"
+    table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    worth = f'<p class="fine">{escape(CHECK_RECORD)}</p>' if tuning.share < 1 else ""
+    return f"<p>{escape(title[0].upper() + title[1:])}.</p>{table}{worth}"
+
+
+def _run_facts(tuning: Tuning) -> list[tuple[str, str]]:
+    study = tuning.study
+    facts = [
+        ("Model", f"{study.model.title}, {study.model.size_name} {study.model.sizes[0]} and {study.model.sizes[1]}"),
+        ("Data", study.data.name),
+    ]
+    places: dict[str, None] = {}
+    for part, results in (("Source", tuning.source), ("Check", tuning.checked)):
+        if results is not None:
+            facts.append((part, f"{cost_text(results)}, judged by the {loss_label(results)}"))
+            places |= dict.fromkeys(map(str, results.environments))
+    return [*facts, ("Trained on", ", then ".join(places) or "not recorded"), ("Recipe digest", study.digest)]
+
+
+def _commands(tuning: Tuning) -> str:
+    name = file_stem(tuning.study)
+    options = [f"--rule {tuning.carried.rule}"]
+    if tuning.source is None:
+        options.append(f"--rate {tuning.rate!r}")
+    if tuning.checked is not None:
+        options.append("--verify" if tuning.share == STEP_SHARE else f"--verify --share {tuning.share:g}")
+    command = f"depthlr tune {name}.toml {' '.join(options)} --report {name}.html\n"
+    return write_study_command(tuning.study) + command
+
+
+def _plot(tuning: Tuning) -> dict[str, Any]:
+    """The curves of the source, the tuned rate, and the carried rate with its interval."""
+    if tuning.source is None:
+        return page.NOTHING
+    carried = tuning.carried
+    interval = None if carried.low is None or carried.high is None else [carried.low, carried.high]
+    marks = [
+        {"kind": "law", "text": "tuned", "rate": tuning.rate, "interval": None},
+        {"kind": "fit", "text": "carried", "rate": carried.rate, "interval": interval},
+    ]
+    return page.plot_data(findings(Snapshot(tuning.source, None, 0))) | {"marks": marks}
+
+
+def _seconds(results: Results) -> float:
+    return sum(record.seconds for record in results.records)
+
+
+def _cost(results: Results) -> str:
+    return f"{duration_text(_seconds(results))}, {len(results.records)} runs"
