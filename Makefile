@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-browser test-wheel faults dist lint types tests clean
+.PHONY: demo test test-browser test-wheel faults dist docs lint types tests clean
 
 demo: $(VENV)/.demo
 	$(BIN)/depthlr demo
@@ -29,6 +29,10 @@ test-browser: $(VENV)/.browser
 # Kills, full disks, lost workers and damaged files, for about ten minutes.
 faults: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.faults
+
+# The documentation site, in build/site.
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
 
 # A release: wheel and sdist in dist/.
 dist: $(VENV)/.dev
@@ -57,6 +61,10 @@ $(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
 
 $(VENV)/.browser: $(VENV)/.dev
 	$(PIP) -e '.[browser]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.demo
+	$(PIP) -e '.[docs]'
 	touch $@
 
 # timm asks for torchvision, whose wheels ask for a CUDA build of torch; depth counting needs neither.

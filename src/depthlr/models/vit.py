@@ -202,9 +202,7 @@ class SequencePooling(nn.Module):
 class CCT(nn.Module):
     """Convolutional tokenizer, blocks, sequence pooling, head: effective depth 2 `blocks` + `tokenizer_layers` + 1.
 
-    Args:
-        tokenizer_layers: the number of convolutions in the tokenizer.
-        blocks, width, heads, inputs, size, classes, ratio, norm, activation, dropout, drop_path: as for `ViT`.
+    `tokenizer_layers` is the number of convolutions in the tokenizer. All other arguments are as for `ViT`.
     """
 
     def __init__(
