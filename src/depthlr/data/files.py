@@ -47,16 +47,16 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
-    place = Path(os.path.realpath(path))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)  # mkstemp's 0600 would hide a shared file from other users
-        os.replace(name, place)
+        os.replace(name, target)
     except BaseException:
         os.unlink(name)
         raise
@@ -133,8 +133,8 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
         name: the name of the data in the record, a file name or a pattern.
         sha256: the digest of the data.
     """
-    places = (folder / RECORD, cache_folder() / "digests" / f"{_folder_key(folder)}.json")
-    for record in places:
+    records = (folder / RECORD, cache_folder() / "digests" / f"{_folder_key(folder)}.json")
+    for record in records:
         if (before := _read_record(record).get(name)) is not None:
             if before != sha256:
                 raise DepthlrError(
@@ -142,7 +142,7 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
                     f"delete {record} if the change is intended."
                 )
             return
-    for record in places:
+    for record in records:
         try:
             with replace_file(record) as file:
                 digests = {**_read_record(record), name: sha256}
@@ -151,8 +151,8 @@ def check_recorded(folder: Path, name: str, sha256: str) -> None:
         except OSError:
             continue
     raise DepthlrError(
-        f"The digest of {folder / name} can be written neither to {places[0]} nor to {places[1]}: set DEPTHLR_CACHE to "
-        "a folder you can write to."
+        f"The digest of {folder / name} can be written neither to {records[0]} nor to {records[1]}: set DEPTHLR_CACHE "
+        "to a folder you can write to."
     )
 
 

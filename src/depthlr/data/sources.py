@@ -97,12 +97,12 @@ def _load(name: str, folder: Path | str | None, split: str | None, options: Mapp
         raise DepthlrError(f"{name} has no split {split!r}: hold out a share of it, such as 0.1.")
     if folder is None and source.needs_folder:
         raise DepthlrError(f"{name} reads your own folder: name it, as in depthlr data {name} --folder FOLDER.")
-    place = data_folder() if folder is None else Path(folder).expanduser()
+    path = data_folder() if folder is None else Path(folder).expanduser()
     parsed = {key: _parse_option(name, key, value, source.options[key]) for key, value in given.items()}
     try:
-        return source.read(place, **parsed, **part)
+        return source.read(path, **parsed, **part)
     except OSError as error:
-        raise DepthlrError(f"{name} cannot be read from {place} ({error}): check the folder.") from error
+        raise DepthlrError(f"{name} cannot be read from {path} ({error}): check the folder.") from error
 
 
 def source_of(name: str) -> Source:

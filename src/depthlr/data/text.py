@@ -68,18 +68,18 @@ class TextSet:
         Args:
             held_out: the number of examples in the last part.
         """
-        place = len(self.ids) - self.context - 1 - (held_out - 1) * self.stride
-        if place <= self.context:
+        position = len(self.ids) - self.context - 1 - (held_out - 1) * self.stride
+        if position <= self.context:
             raise DepthlrError(f"{self.name}: {held_out} held-out windows leave too little text to train on.")
         parts = []
-        for part, ids in (("before", self.ids[:place]), ("from", self.ids[place:])):
-            digest = hashlib.sha256(f"{self.digest} {part} {place}".encode()).hexdigest()
+        for part, ids in (("before", self.ids[:position]), ("from", self.ids[position:])):
+            digest = hashlib.sha256(f"{self.digest} {part} {position}".encode()).hexdigest()
             parts.append(replace(self, ids=ids, digest=digest))
         return parts[0], parts[1]
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> int64 (B, T), int64 (B, T)
-        places = indices[:, None] * self.stride + self._offsets
-        windows = self.ids.index_select(0, places.flatten()).view(places.shape).to(torch.int64)
+        positions = indices[:, None] * self.stride + self._offsets
+        windows = self.ids.index_select(0, positions.flatten()).view(positions.shape).to(torch.int64)
         return windows[:, :-1], windows[:, 1:]
 
 

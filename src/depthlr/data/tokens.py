@@ -76,11 +76,11 @@ class TokenSet:
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:  # int64 (B,) -> int64 (B, T), int64 (B, T)
         offsets = torch.arange(self.context + 1, device=indices.device)
-        places = indices[:, None] * self.context + offsets
+        positions = indices[:, None] * self.context + offsets
         if self.loaded is not None:
-            windows = self.loaded.index_select(0, places.flatten()).view(places.shape).to(torch.int64)
+            windows = self.loaded.index_select(0, positions.flatten()).view(positions.shape).to(torch.int64)
         else:
-            windows = torch.from_numpy(self.ids[places.numpy()].astype(np.int64))
+            windows = torch.from_numpy(self.ids[positions.numpy()].astype(np.int64))
             self._check(windows)
         return windows[:, :-1], windows[:, 1:]
 

@@ -148,10 +148,10 @@ def _energies(energies: Iterable[float]) -> list[float]:
     values = [float(energy) for energy in energies]
     if not values:
         raise DepthlrError("There are no energies to average: measure at least one unit.")
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if not (math.isfinite(value) and value >= 0):
             raise DepthlrError(
-                f"Energy {place} is {value}, but an energy is a finite mean square of at least 0: "
+                f"Energy {index} is {value}, but an energy is a finite mean square of at least 0: "
                 "look for an overflow or NaN in that unit."
             )
     return values

@@ -215,9 +215,9 @@ def _points(depths: Sequence[float], rates: Sequence[float]) -> tuple[Point, ...
     if len(depths) != len(rates):
         raise DepthlrError(f"Each rate needs its depth, but there are {len(depths)} depths and {len(rates)} rates.")
     logs: dict[float, list[float]] = {}
-    for place, (depth, rate) in enumerate(zip(depths, rates, strict=True)):
-        key = check.positive(f"Depth {place} of the fit", depth)
-        logs.setdefault(key, []).append(math.log10(check.positive(f"Rate {place} of the fit", rate)))
+    for index, (depth, rate) in enumerate(zip(depths, rates, strict=True)):
+        key = check.positive(f"Depth {index} of the fit", depth)
+        logs.setdefault(key, []).append(math.log10(check.positive(f"Rate {index} of the fit", rate)))
     if len({math.log10(depth) for depth in logs}) < 2:
         raise DepthlrError("A slope needs optima at two distinct depths or more: sweep another depth.")
     return tuple(_point(depth, np.array(logs[depth])) for depth in sorted(logs))

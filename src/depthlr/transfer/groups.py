@@ -149,11 +149,11 @@ def _all_groups(groups: Any) -> Iterable[Mapping[str, Any]]:
 def _table(named: Mapping[str, tuple[float, float, str]]) -> list[GroupRow]:
     """Patterns of the names that do not have the most common values, then one for all others."""
     ((usual, _),) = Counter(named.values()).most_common(1)
-    alike: dict[str, dict[str, tuple[float, float, str]]] = {}
+    by_pattern: dict[str, dict[str, tuple[float, float, str]]] = {}
     for name, values in named.items():
-        alike.setdefault(_pattern(name), {})[name] = values
+        by_pattern.setdefault(_pattern(name), {})[name] = values
     rows: list[GroupRow] = []
-    for pattern, members in alike.items():
+    for pattern, members in by_pattern.items():
         if len(set(members.values())) == 1:
             (values, *_) = members.values()
             rows += [] if values == usual else [GroupRow(pattern, *values)]
