@@ -1,4 +1,4 @@
-"""Running experiments: time that is lent, what a result says of itself, and sweeps that stop and go on."""
+"""Running experiments: deadlines, the provenance of a result, and sweeps that stop and resume."""
 
 from __future__ import annotations
 
@@ -58,16 +58,22 @@ class Deadline:
 
 
 class Timed(Progress):
-    """Progress that ends a sweep when the time is spent; until then it tells another of it, and says what is done."""
+    """Progress that ends a sweep when the time is spent.
 
-    def __init__(self, deadline: Deadline, told: Progress, done: Callable[[], None] = lambda: None) -> None:
-        self._deadline, self._told, self._done = deadline, told, done
+    Args:
+        deadline: when that is.
+        progress: another object, which is told the same.
+        done: called after every finished cell.
+    """
+
+    def __init__(self, deadline: Deadline, progress: Progress, done: Callable[[], None]) -> None:
+        self._deadline, self._progress, self._done = deadline, progress, done
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
-        self._told.begins(known, damaged, estimate)
+        self._progress.begins(known, damaged, estimate)
 
     def finished(self, record: Record, estimate: Estimate) -> None:
-        self._told.finished(record, estimate)
+        self._progress.finished(record, estimate)
         self._done()
         if estimate.most:  # the last cell of all is worth its tail
             self._deadline.check()
@@ -82,12 +88,23 @@ PROVENANCE: Shape = {
 
 
 def provenance(precision: str, examples: Examples, ran: Environment | None = None) -> dict[str, Any]:
-    """Plain values, as JSON has them; of this process, unless it ran elsewhere."""
-    here = ran or current_environment()
+    """Where a result came from, in plain values for JSON.
+
+    Args:
+        precision: of the training.
+        examples: what was trained on.
+        ran: where it was trained; this process if None.
+    """
+    environment = ran or current_environment()
     return {
-        "device": here.device,
+        "device": environment.device,
         "precision": precision,
-        "versions": {"depthlr": here.depthlr, "torch": here.torch, "numpy": np.__version__, "python": here.python},
+        "versions": {
+            "depthlr": environment.depthlr,
+            "torch": environment.torch,
+            "numpy": np.__version__,
+            "python": environment.python,
+        },
         "data": {"name": examples.name, "examples": len(examples), "digest": examples.digest},
     }
 
@@ -174,6 +191,10 @@ KEPT: Shape = {
 }
 
 
+def do_nothing() -> None:
+    """For a caller that need not know when a cell is finished."""
+
+
 def sweep_study(
     study: Study,
     examples: Examples,
@@ -182,7 +203,7 @@ def sweep_study(
     until: Deadline,
     *,
     progress: Progress | None = None,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[], None] = do_nothing,
     workers: int | None = None,
     wrap: Callable[[Executor], Executor] = lambda executor: executor,
 ) -> Results:
@@ -199,9 +220,9 @@ def sweep_study(
         workers: processes on a CPU; one for each core by default.
         wrap: turns the engine's executor into another, such as one that knows some cells already.
     """
-    told = Timed(until, progress or Progress(), done)
+    timed = Timed(until, progress or Progress(), done)
     with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
-        return sweep(study, wrap(executor), store, examples=examples, depths=depths, progress=told)
+        return sweep(study, wrap(executor), store, examples=examples, depths=depths, progress=timed)
 
 
 def train_cells(
@@ -211,12 +232,22 @@ def train_cells(
     store: Store,
     until: Deadline,
     *,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[], None] = do_nothing,
     workers: int | None = None,
 ) -> None:
     """Train cells that the search did not ask for, each kept in `store` when it is finished.
 
-    Raises `OutOfTime` when the time is spent and cells are left. The other arguments are those of `sweep_study`.
+    Args:
+        study: what the cells belong to.
+        examples: the data that the study names.
+        cells: what to train.
+        store: keeps the finished cells.
+        until: when to stop; the cell in work is finished first.
+        done: called after every finished cell.
+        workers: processes on a CPU; one for each core by default.
+
+    Raises:
+        OutOfTime: The time is spent and cells are left.
     """
     missing = sorted(set(cells))
     if not missing:

@@ -1,4 +1,4 @@
-"""The files that experiments write: tables as CSV, facts as JSON. Written whole, read back strictly."""
+"""The files that experiments write: tables as CSV, facts as JSON. Files are replaced whole and read strictly."""
 
 from __future__ import annotations
 
@@ -19,21 +19,34 @@ Shape = Mapping[str, Read]
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Floats as Python's repr writes them, which reads back the same; an unknown value as nothing."""
-    lines = [",".join(columns), *(",".join(cell_text(row[column]) for column in columns) for row in rows)]
+    """Write a table. Floats are written as Python's repr does, which reads back the same; None is an empty cell.
+
+    Args:
+        path: the CSV file.
+        columns: the names of the columns that are written.
+        rows: one mapping per row, with at least these columns.
+    """
+    lines = [",".join(columns)]
+    for row in rows:
+        lines.append(",".join(cell_text(row[column]) for column in columns))
     write_text(path, "\n".join(lines) + "\n")
 
 
 def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows, each with at least these columns."""
+    """The rows of a table, as text.
+
+    Args:
+        path: the CSV file.
+        columns: the columns that it must have.
+    """
     rows = csv.DictReader(io.StringIO(read_text(path)))
     try:
-        lacking = [column for column in columns if column not in (rows.fieldnames or ())]
+        missing = [column for column in columns if column not in (rows.fieldnames or ())]
         found = list(rows)
     except csv.Error as error:
         raise damaged(path, f"is no table ({error})") from error
-    if lacking:
-        raise damaged(path, f"lacks the column {lacking[0]}")
+    if missing:
+        raise damaged(path, f"lacks the column {missing[0]}")
     for line, row in enumerate(found, 2):
         if any(row[column] is None for column in columns):
             raise damaged(path, f"breaks off in line {line}")
@@ -69,12 +82,22 @@ def read_text(path: Path) -> str:
 
 
 def damaged(path: Path, how: str) -> DepthlrError:
-    """What is said of a file that cannot be trusted."""
+    """The error for a file that cannot be trusted.
+
+    Args:
+        path: the file.
+        how: what is wrong with it, as a predicate such as "lacks the column rate".
+    """
     return DepthlrError(f"{path} {how}: restore the file, or delete it and make it again.")
 
 
 def shaped(text: str, shape: Shape) -> dict[str, Any]:
-    """The entries that the shape names, of the object in a JSON text; whatever else it holds is left out."""
+    """The entries that a shape names, from the object in a JSON text. Other entries are left out.
+
+    Args:
+        text: the JSON.
+        shape: a reader for each entry.
+    """
     try:
         found: dict[str, Any] = an_object(shape)("it", json.loads(text))
     except RecursionError as error:
@@ -92,8 +115,17 @@ def an_object(shape: Shape) -> Read:
 
 
 def or_else(default: Any, read: Read) -> Read:
-    """For an entry that may be missing, as in files from before it was kept."""
-    return lambda name, value: default if value is None else read(name, value)
+    """A reader of an entry that older files do not have.
+
+    Args:
+        default: the value where the entry is missing.
+        read: reads it otherwise.
+    """
+
+    def read_or_default(name: str, value: Any) -> Any:
+        return default if value is None else read(name, value)
+
+    return read_or_default
 
 
 def truth(name: str, value: Any) -> bool:

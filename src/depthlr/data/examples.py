@@ -60,12 +60,10 @@ def is_on_host(examples: Examples) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Subset:
-    """Some examples of a data set, numbered from 0."""
+class View:
+    """Another way to look at a data set. A subclass says what differs."""
 
     whole: Examples
-    indices: Tensor = field(repr=False)  # int64, indices of the whole set
-    part: str  # says which part of the whole set this is; enters the digest
 
     @property
     def name(self) -> str:
@@ -77,7 +75,7 @@ class Subset:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(f"{self.whole.digest} {self.part}".encode()).hexdigest()
+        return self.whole.digest
 
     @property
     def attribution(self) -> str:
@@ -87,12 +85,33 @@ class Subset:
     def input(self) -> str:
         return self.whole.input
 
-    def __len__(self) -> int:
-        return len(self.indices)
-
     @property
     def on_host(self) -> bool:
         return is_on_host(self.whole)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(self, whole=self.whole.to(device))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        return self.whole.batch(indices)
+
+
+@dataclass(frozen=True, eq=False)
+class Subset(View):
+    """Some examples of a data set, numbered from 0."""
+
+    indices: Tensor = field(repr=False)  # int64, indices of the whole set
+    part: str  # says which part of the whole set this is; enters the digest
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.whole.digest} {self.part}".encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.indices)
 
     def to(self, device: torch.device | str) -> Self:
         whole = self.whole.to(device)

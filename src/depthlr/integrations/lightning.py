@@ -141,8 +141,11 @@ def recipe_from_lightning(
             raise DepthlrError(f"a LightningModule is wanted, and a {type(module).__name__} has no training_step.")
         return LightningStep(module.to(device).train(), str(precision))
 
+    step_or_builder: Any = lambda: step(build())  # noqa: E731
+    if isinstance(build, nn.Module):
+        step_or_builder = step(build)
     return Recipe(
-        step(build) if isinstance(build, nn.Module) else lambda: step(build()),
+        step_or_builder,
         StepBatches(_loader(data), accumulate_grad_batches * world_size()),
         optimizer=lambda one: one.make_optimizer(),
         schedule=schedule,
