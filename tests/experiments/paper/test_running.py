@@ -297,10 +297,10 @@ def test_every_machine_that_trained_a_sweep_is_named_in_order(job, monkeypatch) 
     moved = job(CIFAR10_CNN)
     laptop = Environment("CPU, 8 cores", "2.13.0", "0.1.0", "3.11.7")
     server = Environment("NVIDIA H200", "2.11.0", "0.1.0", "3.12.3")
-    monkeypatch.setattr("depthlr.study.run.this_environment", lambda: laptop)
+    monkeypatch.setattr("depthlr.study.run.current_environment", lambda: laptop)
     assert not run_job(moved, CellsLeft(2))
     assert facts(moved)["environments"] == [vars(laptop)]
-    monkeypatch.setattr("depthlr.study.run.this_environment", lambda: server)
+    monkeypatch.setattr("depthlr.study.run.current_environment", lambda: server)
     assert run_job(moved, FOREVER)
     assert facts(moved)["environments"] == [vars(laptop), vars(server)]
 
