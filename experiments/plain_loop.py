@@ -7,11 +7,9 @@ import time
 import torch
 from torch import Tensor, nn
 
-from depthlr.optimizers import make_optimizers
 from depthlr.random_states import preserve_random_states
 from depthlr.training.cell import Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import autocast, matmul_precision
-from depthlr.training.schedule import factors_of
 from depthlr.training.task import Task
 
 
@@ -25,8 +23,8 @@ def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") ->
     model = model.to(device).train()
     examples = task.examples.to(device)
     order = task.order(cell.seed).to(device)
-    optimizers = make_optimizers(training, model, cell.rate)
-    factors = factors_of(training.schedule, training.run_steps, training.warmup or 0.0, training.cooldown or 0.0)
+    optimizers = training.make_optimizers(model, cell.rate)
+    factors = training.rate_factors()
     losses: list[Tensor] = []
     with preserve_random_states(cell.seed), matmul_precision(training.precision):
         for step, factor in enumerate(factors):

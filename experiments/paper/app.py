@@ -18,7 +18,7 @@ from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.data.sources import data_folder
 from depthlr.errors import DepthlrError, report_exit
 from depthlr.law.fit import Fit
-from depthlr.training.training import PRECISIONS
+from depthlr.training.training import CHOICES
 from experiments.paper import RECIPES
 from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.page.kept import read_energies, read_sweep
@@ -80,7 +80,7 @@ def reproduce(
         raise DepthlrError("--page is written from tables: name their folder with --from.")
     protocol_named(protocol)
     if precision is not None:
-        check.one_of("--precision", precision, PRECISIONS)
+        check.one_of("--precision", precision, CHOICES["precision"])
     until = Deadline.after(seconds)
     used = precision_or_default(precision)
     place = data_folder() if data is None else data.expanduser()

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from depthlr.study.task import load_data, task_at
-from depthlr.training.stepper import Stepper, draw_start
+from depthlr.training.capturable import CapturableRun, draw_start
 from depthlr.training.task import Task, logits_and_labels
 from experiments.realbench.oracle import placed
 from experiments.realbench.recipes import RealRecipe
@@ -68,7 +68,7 @@ def write_readings(
         for multiple in multiples:
             for size in study.model.sizes:
                 task = make_task(size)
-                stepper = Stepper(task, task.build(), on_device, torch.device(device), compiled=False)
+                stepper = CapturableRun(task, task.build(), on_device, torch.device(device), compiled=False)
                 for seed in seeds:
                     start = time.perf_counter()
                     for step, values in readings(task, stepper, seed, multiple * rate, steps):
@@ -79,7 +79,7 @@ def write_readings(
 
 
 def readings(
-    task: Task, stepper: Stepper, seed: int, rate: float, steps: Sequence[int]
+    task: Task, stepper: CapturableRun, seed: int, rate: float, steps: Sequence[int]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
     """Train one run and read it: the step, then rate, energy, variance, and losses after 0, 1 and 2 such steps."""
     start = draw_start(task, task.build(), seed, stepper.device)
@@ -103,18 +103,20 @@ def readings(
         yield step, (rate_now, energy, variance, loss, *losses)
 
 
-def _snapshot(stepper: Stepper) -> dict[str, Tensor]:
+def _snapshot(stepper: CapturableRun) -> dict[str, Tensor]:
     named = (*stepper.model.named_parameters(), *stepper.model.named_buffers())
     return {name: tensor.detach().clone() for name, tensor in named}
 
 
 @torch.no_grad()
-def _restore(stepper: Stepper, state: dict[str, Tensor]) -> None:
+def _restore(stepper: CapturableRun, state: dict[str, Tensor]) -> None:
     for name, tensor in (*stepper.model.named_parameters(), *stepper.model.named_buffers()):
         tensor.copy_(state[name])
 
 
-def _direction(stepper: Stepper, before: dict[str, Tensor], after: dict[str, Tensor], rate: float) -> dict[str, Tensor]:
+def _direction(
+    stepper: CapturableRun, before: dict[str, Tensor], after: dict[str, Tensor], rate: float
+) -> dict[str, Tensor]:
     """The step per unit rate, without decoupled weight decay."""
     decay: dict[int, float] = {}
     for optimizer in stepper.optimizers:
@@ -129,7 +131,7 @@ def _direction(stepper: Stepper, before: dict[str, Tensor], after: dict[str, Ten
 @torch.no_grad()
 def _outputs(
     task: Task,
-    stepper: Stepper,
+    stepper: CapturableRun,
     state: dict[str, Tensor],
     direction: dict[str, Tensor],
     distance: float,

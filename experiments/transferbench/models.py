@@ -9,7 +9,6 @@ from torch.optim import Optimizer
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.optimizers import make_optimizers
 from depthlr.study.task import task_at
 from depthlr.training.device import default_device
 from experiments.transferbench.probe import Batch
@@ -42,4 +41,4 @@ class Models:
 
     def optimizers(self, model: nn.Module) -> list[Optimizer]:
         """Those of a cell, at a rate that is set or divided out later."""
-        return make_optimizers(self._trained.training, model, 1e-3)
+        return self._trained.training.make_optimizers(model, 1e-3)

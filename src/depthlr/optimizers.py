@@ -7,8 +7,7 @@ Its Muon cannot, so a captured step uses `CapturedMuon`; tests compare it with t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,44 +22,6 @@ MUON_MOMENTUM, POLYNOMIAL, ITERATIONS = 0.95, (3.4445, -4.775, 2.0315), 5
 LIKE_ADAMW = "match_rms_adamw"  # Muon's update times 0.2 sqrt(larger side), which is the size of AdamW's
 
 
-class OptimizerOptions(Protocol):
-    """The entries of a training that decide its optimizer."""
-
-    @property
-    def optimizer(self) -> str: ...
-    @property
-    def weight_decay(self) -> float: ...
-    @property
-    def momentum(self) -> float | None: ...
-    @property
-    def betas(self) -> tuple[float, float] | None: ...
-    @property
-    def eps(self) -> float | None: ...
-    @property
-    def decay(self) -> str | None: ...
-    @property
-    def muon(self) -> str | None: ...
-
-
-@dataclass(frozen=True)
-class DefaultOptions:
-    """The options of a named optimizer that a user does not train with, only measures: torch's defaults."""
-
-    optimizer: str
-    betas: None = None
-    eps: None = None
-    decay: None = None
-    muon: None = None
-
-    @property
-    def momentum(self) -> float | None:
-        return 0.9 if self.optimizer == "momentum" else None
-
-    @property
-    def weight_decay(self) -> float:
-        return 0.01 if self.optimizer == "adamw" else 0.0
-
-
 def named_optimizers(name: str, model: nn.Module, rate: float = 1e-3) -> list[Optimizer]:
     """The optimizers of that name with torch's default options.
 
@@ -70,7 +31,8 @@ def named_optimizers(name: str, model: nn.Module, rate: float = 1e-3) -> list[Op
         rate: The rate of every group.
     """
     check_optimizer("the optimizer", name)
-    return make_optimizers(DefaultOptions(name), model, rate)
+    momentum = 0.9 if name == "momentum" else None
+    return make_optimizers(name, model, rate, weight_decay=0.01 if name == "adamw" else 0.0, momentum=momentum)
 
 
 def check_optimizer(entry: str, name: object) -> None:
@@ -81,37 +43,55 @@ def check_optimizer(entry: str, name: object) -> None:
 
 
 def make_optimizers(
-    training: OptimizerOptions, model: nn.Module, rate: float | Tensor, *, captured: bool = False
+    name: str,
+    model: nn.Module,
+    rate: float | Tensor,
+    *,
+    weight_decay: float = 0.0,
+    momentum: float | None = None,
+    betas: tuple[float, float] | None = None,
+    eps: float | None = None,
+    decay: str | None = None,
+    muon: str | None = None,
+    captured: bool = False,
 ) -> list[Optimizer]:
     """The optimizers of a training. Muon takes the matrices and leaves the rest to AdamW.
 
     Args:
-        training: The name of the optimizer, and its options.
+        name: One of `OPTIMIZERS`.
         model: The model whose trainable parameters are stepped.
         rate: The rate of every group: a number, or a tensor that a captured step reads anew at every replay.
+        weight_decay: As in torch.
+        momentum: Of SGD.
+        betas: Of Adam and AdamW. None takes torch's.
+        eps: Of Adam and AdamW. None takes torch's.
+        decay: "weights" leaves norms, biases and embeddings out of the weight decay.
+        muon: "hidden" gives embeddings and head to AdamW, and scales Muon's update to the size of AdamW's.
         captured: Use implementations whose step can be captured in a CUDA graph.
     """
     parameters = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
-    decayed = decayed_parameters(model) if training.decay == "weights" else {id(p) for p in parameters}
+    decayed = decayed_parameters(model) if decay == "weights" else set(map(id, parameters))
 
     def groups(members: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
-        shrinking = [p for p in members if id(p) in decayed]
+        weights = [p for p in members if id(p) in decayed]
         others = [p for p in members if id(p) not in decayed]
-        found = ((shrinking, training.weight_decay), (others, 0.0))
-        return [{"params": some, "weight_decay": decay} for some, decay in found if some]
+        found = ((weights, weight_decay), (others, 0.0))
+        return [{"params": params, "weight_decay": factor} for params, factor in found if params]
 
-    options: dict[str, Any] = {"lr": rate, **({"fused": True} if captured else {})}
-    if training.optimizer in {"sgd", "momentum"}:
-        return [SGD(groups(parameters), momentum=training.momentum or 0.0, **options)]
-    given = {"betas": training.betas, "eps": training.eps, "capturable": isinstance(rate, Tensor) and rate.is_cuda}
-    options |= {name: value for name, value in given.items() if value}  # capturable: steps are counted on the device
-    if training.optimizer != "muon":
-        kind = Adam if training.optimizer == "adam" else AdamW
+    options: dict[str, Any] = {"lr": rate}
+    if captured:
+        options["fused"] = True
+    if name in {"sgd", "momentum"}:
+        return [SGD(groups(parameters), momentum=momentum or 0.0, **options)]
+    given = {"betas": betas, "eps": eps, "capturable": isinstance(rate, Tensor) and rate.is_cuda}
+    options |= {option: value for option, value in given.items() if value}  # capturable: the device counts the steps
+    if name != "muon":
+        kind = Adam if name == "adam" else AdamW
         return [kind(groups(parameters), **options)]
-    outer = outer_parameters(model) if training.muon == "hidden" else set()
+    outer = outer_parameters(model) if muon == "hidden" else set()
     matrices = [p for p in parameters if p.dim() == 2 and id(p) not in outer]
     rest = [p for p in parameters if p.dim() != 2 or id(p) in outer]
-    scale = LIKE_ADAMW if training.muon == "hidden" else "original"
+    scale = LIKE_ADAMW if muon == "hidden" else "original"
     made: list[Optimizer] = []
     if matrices and captured:
         made.append(CapturedMuon(groups(matrices), rate, scale))

@@ -14,7 +14,7 @@ from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Models, Search, Study, Training, difference, parse_study, study_from_dict, to_toml
 from depthlr.study.description import SEARCHES, UNCOUNTED, read_study
 from depthlr.training.schedule import SCHEDULES, WARMING
-from depthlr.training.training import BRANCH_SCALES, DECAYS, METRICS, PRECISIONS, VARIANCES
+from depthlr.training.training import CHOICES
 
 TEXT = """
 name = "first"
@@ -54,12 +54,12 @@ def trainings(draw):
         schedule,
         draw(st.none() | shares.filter(bool)) if schedule in WARMING else None,
         draw(counts),
-        precision=draw(st.sampled_from(PRECISIONS)),
-        metric=draw(st.sampled_from(METRICS)),
-        variance=draw(st.sampled_from(VARIANCES)),
-        branch_scale=draw(st.sampled_from(BRANCH_SCALES)),
+        precision=draw(st.sampled_from(CHOICES["precision"])),
+        metric=draw(st.sampled_from(CHOICES["metric"])),
+        variance=draw(st.sampled_from(CHOICES["variance"])),
+        branch_scale=draw(st.sampled_from(CHOICES["branch_scale"])),
         betas=draw(st.none() | st.tuples(shares, shares)) if optimizer in {"adam", "adamw", "muon"} else None,
-        decay=draw(st.none() | st.sampled_from(DECAYS)),
+        decay=draw(st.none() | st.sampled_from(CHOICES["decay"])),
         clip=draw(st.none() | st.floats(1e-3, 10)),
         ema=draw(st.none() | shares),
         label_smoothing=draw(st.none() | shares),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from depthlr.study import estimate
-from depthlr.study.search import LIKELY, TRUST, cells_per_pair
+from depthlr.study.search import LIKELY, TRUST, CellCounts, SearchState, mean_cells
 from depthlr.training.cell import Cell
 from experiments.landscape import study
 
@@ -18,7 +17,17 @@ def cells(size: int, seed: int, count: int, first: int = 0) -> list[Cell]:
 
 
 def left(known: list[Cell], missing: list[Cell], seconds: dict[Cell, float] | None = None):
-    return estimate(SEARCH, SIZES, dict.fromkeys(known, 1.0), seconds or {}, missing)
+    counts = CellCounts(SEARCH, SIZES)
+    for cell in known:
+        counts.finish(cell, (seconds or {}).get(cell))
+    counts.ask(missing)
+    return counts.estimate()
+
+
+def cells_per_pair(finished: list[int], at_work: list[int] = ()) -> float:
+    """How many cells a size and seed take, by the obvious way. An unfinished pair counts once it took more."""
+    every = [*finished, *at_work]
+    return max(mean_cells(sum(finished), len(finished)), mean_cells(sum(every), len(every)))
 
 
 def test_with_nothing_finished_a_pair_takes_what_smooth_curves_take():
@@ -73,4 +82,4 @@ def test_seconds_go_by_the_size():
 
 
 def test_what_the_search_wants_is_worked_out_where_it_is_not_given():
-    assert estimate(SEARCH, SIZES, {}, {}) == left([], cells(2, 0, 80)[8::16])
+    assert SearchState(SEARCH, SIZES).estimate() == left([], cells(2, 0, 80)[8::16])

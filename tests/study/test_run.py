@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,7 +89,9 @@ def test_curves_and_what_is_missing_are_worked_out_once(given, tmp_path, monkeyp
     results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
     fresh = read_results(tmp_path / "s.sqlite")
     asked = []
-    monkeypatch.setattr("depthlr.study.results.missing_cells", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr(
+        "depthlr.study.results.search_state", lambda *given: asked.append(given) or SimpleNamespace(missing=[])
+    )
     assert results.curves is results.curves
     assert results.complete
     assert results.complete

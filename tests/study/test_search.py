@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.study.test_estimate import cells_per_pair
 
-from depthlr.study import Estimate, SearchState, estimate, missing_cells
+from depthlr.study import Estimate, SearchState, missing_cells
 from depthlr.study.adaptive import APART, best_index, predict_optimum
-from depthlr.study.search import LEAST, PLANS, cells_per_pair
+from depthlr.study.search import LEAST, PLANS
 from depthlr.training.cell import Cell
 from experiments.landscape import Landscape, landscape, study
 from experiments.speed.search import score
@@ -161,12 +162,12 @@ def test_what_is_still_to_come_lies_within_its_bounds(given):
     total = len(explore(given))
     known: dict[Cell, float] = {}
     while wave := missing_cells(search, sizes, known):
-        left = estimate(search, sizes, known, {cell: float(cell.size) for cell in known})
+        left = SearchState(search, sizes, known, {cell: float(cell.size) for cell in known}).estimate()
         assert left.least <= total - len(known) <= left.most
         assert left.least <= left.likely <= left.most
         assert (left.seconds is None) == (not known)
         known |= {cell: given.loss(cell) for cell in wave}
-    assert estimate(search, sizes, known, {}).most == 0
+    assert SearchState(search, sizes, known).estimate().most == 0
 
 
 @settings(max_examples=30, deadline=None)

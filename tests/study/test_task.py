@@ -13,8 +13,8 @@ from depthlr.models.build import build
 from depthlr.study import Data, Models, Study, Training, depths_of, sweep, task_at
 from depthlr.study.description import Search
 from depthlr.training import BySize, SerialRunner
+from depthlr.training.capturable import CapturableRun, draw_start
 from depthlr.training.cell import Cell
-from depthlr.training.stepper import Stepper, draw_start
 from experiments.plain_loop import train_plainly
 
 DIGITS = load("digits")
@@ -127,13 +127,13 @@ def test_buffers_are_drawn_from_the_seed_as_weights_are(their_state):
 def test_the_captured_step_starts_from_the_seeds_buffers_too(their_state):
     task, cpu = task_at(their_state, 1, DIGITS), torch.device("cpu")
     host, expected = task.build(), task.build()
-    stepper = Stepper(task, host, task.examples, cpu, compiled=False)
+    run = CapturableRun(task, host, task.examples, cpu, compiled=False)
     for seed in (0, 1, 0):
-        stepper.load(draw_start(task, host, seed, cpu), 0.1)
+        run.load(draw_start(task, host, seed, cpu), 0.1)
         task.initialise(expected, seed)
         for name, buffer in expected.named_buffers():
-            assert torch.equal(stepper.model.get_buffer(name), buffer)
-        stepper()
+            assert torch.equal(run.model.get_buffer(name), buffer)
+        run()
 
 
 def test_no_cell_sees_what_another_left_in_a_model(their_state):

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from depthlr.training import graphs, stepper
+from depthlr.training import capturable, graphs
 
 
 class Stream:
@@ -33,7 +33,7 @@ class Event:
 def pretend_gpu(monkeypatch) -> None:
     ones = torch.ones
     monkeypatch.setattr(graphs, "capture", lambda function, stream: function)
-    monkeypatch.setattr(stepper, "compile_repeated", lambda model: None)
+    monkeypatch.setattr(capturable, "compile_repeated", lambda model: None)
     monkeypatch.setattr(torch, "ones", lambda *shape, pin_memory=False, **options: ones(*shape, **options))
     for name, played in {
         "Event": Event,

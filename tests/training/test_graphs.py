@@ -14,7 +14,7 @@ from torch import nn
 
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, Task
-from depthlr.training.stepper import Stepper, draw_start
+from depthlr.training.capturable import CapturableRun, draw_start
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, seed, rate) for seed in (0, 1) for rate in (0.05, 0.2)]
@@ -121,9 +121,9 @@ DETERMINED = {
 def test_randomness_is_recognised_by_what_a_step_draws(name: str) -> None:
     task = {**DRAWING, **DETERMINED}[name]
     host = task.build()
-    stepper = Stepper(task, host, task.examples, CPU, compiled=False)
-    stepper.load(draw_start(task, host, 0, CPU), 0.1)
-    assert stepper.draws_at_random() is (name in DRAWING)
+    run = CapturableRun(task, host, task.examples, CPU, compiled=False)
+    run.load(draw_start(task, host, 0, CPU), 0.1)
+    assert run.draws_at_random() is (name in DRAWING)
 
 
 @pytest.mark.usefixtures("pretend_gpu")

@@ -17,7 +17,6 @@ from torch import nn
 from depthlr.data import load_digits
 from depthlr.data.examples import one_pass, split
 from depthlr.errors import DepthlrError
-from depthlr.optimizers import make_optimizers
 from depthlr.training import Cell, SerialRunner, Task, Training
 from depthlr.training.augment import augment_batch, draw_chances, shift_images
 from depthlr.training.graphs import GraphRunner
@@ -88,17 +87,17 @@ def test_a_clipped_step_is_torchs_clipped_step() -> None:
 def test_weight_decay_leaves_out_norms_biases_and_embeddings() -> None:
     model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 4), nn.LayerNorm(4), nn.Conv1d(4, 2, 1))
     training = Training(steps=1, optimizer="adamw", weight_decay=0.1, decay="weights")
-    (optimizer,) = make_optimizers(training, model, 0.1)
+    (optimizer,) = training.make_optimizers(model, 0.1)
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert {name for name, p in model.named_parameters() if decays[id(p)]} == {"1.weight", "3.weight"}
-    everywhere = make_optimizers(replace(training, decay=None), model, 0.1)[0].param_groups
+    everywhere = replace(training, decay=None).make_optimizers(model, 0.1)[0].param_groups
     assert [group["weight_decay"] for group in everywhere] == [0.1]
 
 
 def test_hidden_muon_leaves_embeddings_and_head_to_adamw() -> None:
     model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 5))
     training = Training(steps=1, optimizer="muon", muon="hidden")
-    muon, adamw = make_optimizers(training, model, 0.1)
+    muon, adamw = training.make_optimizers(model, 0.1)
     named = {id(p): name for name, p in model.named_parameters()}
     assert [named[id(p)] for p in muon.param_groups[0]["params"]] == ["1.weight"]
     assert len(adamw.param_groups[0]["params"]) == len(named) - 1
@@ -266,7 +265,7 @@ def test_where_compiling_fails_too_steps_are_eager(monkeypatch) -> None:
     def refuses(*_):
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr("depthlr.training.stepper.compile_repeated", refuses)
+    monkeypatch.setattr("depthlr.training.capturable.compile_repeated", refuses)
     with pytest.warns(UserWarning, match="no compiler"):
         assert GraphRunner(tiny_task(2), "cpu").way == "eager"
 

@@ -43,10 +43,10 @@ from depthlr.training import (
     mean_cross_entropy,
     try_step,
 )
+from depthlr.training.capturable import CapturableRun, compile_repeated, copy_model, draw_start
 from depthlr.training.cell import has_diverged
 from depthlr.training.engine import open_engine
 from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
-from depthlr.training.stepper import Stepper, compile_repeated, copy_model, draw_start
 from depthlr.training.task import Task
 from experiments.plain_loop import train_plainly
 
@@ -63,7 +63,7 @@ PATTERNS = {
 def stepped(task: Task, cell: Cell) -> np.ndarray:
     """The captured step, run eagerly."""
     cpu, host = torch.device("cpu"), task.build()
-    stepper = Stepper(task, host, task.examples, cpu, compiled=False)
+    stepper = CapturableRun(task, host, task.examples, cpu, compiled=False)
     for _ in range(2):  # a second run must not remember the first
         stepper.load(draw_start(task, host, cell.seed, cpu), cell.rate)
         torch.manual_seed(cell.seed)

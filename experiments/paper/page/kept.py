@@ -180,7 +180,7 @@ def read_energies(setting: EnergySetting, place: Place) -> Energies:
 
 def _decided(results: Results) -> Results:
     """An unfinished sweep without the size it was at: what is best there so far is no optimum yet."""
-    undecided = min((cell.size for cell in results.missing), default=math.inf)
+    undecided = min((cell.size for cell in results.search_state.missing), default=math.inf)
     return replace(results, records=tuple(record for record in results.records if record.cell.size < undecided))
 
 

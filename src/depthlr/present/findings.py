@@ -16,7 +16,6 @@ from depthlr.law.rules import LAW_EXPONENT, transfer_by_power
 from depthlr.study.curves import Curve
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Over, Results
-from depthlr.study.search import estimate
 
 DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
 MOST_NOTES = 30
@@ -225,8 +224,7 @@ def findings(snapshot: Snapshot) -> Findings:
     results = snapshot.results
     curves = results.curves
     slopes: dict[Over, Fit | None] = {"depth": slope_of(results, "depth"), "size": slope_of(results, "size")}
-    losses = {record.cell: record.loss for record in results.records}
-    left = estimate(results.study.search, results.study.model.sizes, losses, {}, results.missing)
+    left = results.search_state.estimate()
     return Findings(
         snapshot,
         curves=curves,

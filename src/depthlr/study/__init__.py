@@ -16,8 +16,8 @@ from depthlr.study.description import (
 from depthlr.study.follow import Follower, Snapshot, read_snapshot
 from depthlr.study.record import Environment, Record, current_environment
 from depthlr.study.results import Results, read_results, to_csv, to_json
-from depthlr.study.run import Progress, SweepInterrupted, search_state, sweep, sweep_function
-from depthlr.study.search import Estimate, SearchState, estimate, missing_cells
+from depthlr.study.run import Progress, SweepInterrupted, sweep, sweep_function
+from depthlr.study.search import Estimate, SearchState, missing_cells, search_state
 from depthlr.study.store import Store, open_store, read_store
 from depthlr.study.task import depths_of, judged_steps, task_at
 from depthlr.training.training import Training
@@ -44,7 +44,6 @@ __all__ = [
     "current_environment",
     "depths_of",
     "difference",
-    "estimate",
     "judged_steps",
     "missing_cells",
     "open_store",

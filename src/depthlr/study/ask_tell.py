@@ -10,6 +10,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Search, Study
 from depthlr.study.record import Record, make_record
-from depthlr.study.run import search_state
+from depthlr.study.search import search_state
 from depthlr.study.store import open_store, read_store
 from depthlr.study.task import depths_of
 from depthlr.training.cell import Cell, Evaluation, Outcome
@@ -49,13 +50,13 @@ def ask(path: Path | str, count: int | None = None) -> list[dict[str, Any]]:
         count: Return at most this many.
     """
     content = read_store(path)
-    cells = search_state(content).missing[:count]
+    cells = search_state(content.study, content.records.values()).missing[:count]
     command = content.study.training.command
-    return [
-        {"size": cell.size, "seed": cell.seed, "rate": cell.rate}
-        | ({} if command is None else {"command": fill_template(command, cell)})
-        for cell in cells
-    ]
+    wanted: list[dict[str, Any]] = [asdict(cell) for cell in cells]
+    if command is not None:
+        for entries, cell in zip(wanted, cells, strict=True):
+            entries["command"] = fill_template(command, cell)
+    return wanted
 
 
 def tell(path: Path | str, lines: Iterable[str]) -> int:

@@ -37,6 +37,20 @@ class Curve:
         """Does its optimum lie inside the range of rates? At the edge it is a bound, and no optimum."""
         return self.optimum is not None and not self.optimum.at_edge
 
+    @property
+    def fault(self) -> str | None:
+        """Why a fit leaves it out, if it does."""
+        best = self.optimum
+        if best is None:
+            return (
+                f"every rate diverged, down to {self.rates[0]:g}, so it has no optimum; lower search.low in a new study"
+            )
+        if best.edge is None:
+            return None
+        end, change = ("lowest", "lower") if best.edge == "low" else ("highest", "raise")
+        cut = f"the optimum is the {end} rate allowed, {best.rate:g}, and is not fitted"
+        return f"{cut}; {change} search.{best.edge} in a new study"
+
 
 def chance_loss(study: Study) -> float | None:
     """The cross-entropy of guessing with equal probabilities. None if loss or number of classes is not known."""
@@ -90,7 +104,9 @@ def _is_flat(curves: Sequence[Curve]) -> bool:
     One parabola of log loss over log rate is fitted to all seeds near their best rates, with one level per seed.
     """
     known = [curve for curve in curves if curve.optimum is not None and curve.optimum.loss > 0]
-    middle = median(math.log10(curve.optimum.rate) for curve in known if curve.optimum) if known else 0.0
+    if not known:
+        return False
+    middle = median(math.log10(curve.optimum.rate) for curve in known if curve.optimum)
     rows, values = [], []
     for seed, curve in enumerate(known):
         near = [

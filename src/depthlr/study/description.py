@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.training.command import template_fields
-from depthlr.training.training import COMMAND_ENTRIES, Training
+from depthlr.training.training import COMMAND_ENTRIES, Training, set_entries
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
@@ -50,7 +50,7 @@ class Models:
         sizes = check.counts("model.sizes", self.sizes, least=1, most=MOST_SIZE)
         if list(sizes) != sorted(sizes):
             raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
-        _set(self, sizes=sizes)
+        set_entries(self, sizes=sizes)
         if self.spec is not None:
             self._check_spec()
         elif self.vary is not None and not check.text("model.vary", self.vary).isidentifier():
@@ -67,7 +67,7 @@ class Models:
             raise DepthlrError(f"model.vary is {vary!r}, no argument of {spec.name}: write {' or '.join(offer)}.")
         if vary in spec.arguments:
             raise DepthlrError(f"model.spec sets {vary}, which model.vary varies: leave {vary} out of {self.spec}.")
-        _set(self, spec=str(spec))
+        set_entries(self, spec=str(spec))
 
     @property
     def title(self) -> str:
@@ -140,7 +140,7 @@ class Search:
         if low >= high:
             raise DepthlrError(f"search.low is {low:g} and search.high {high:g}: the low rate must be below the high.")
         check.count("search.points", self.points, least=3, most=MOST_POINTS)
-        _set(self, low=low, high=high, seeds=check.counts("search.seeds", self.seeds, least=0))
+        set_entries(self, low=low, high=high, seeds=check.counts("search.seeds", self.seeds, least=0))
         if max(self.seeds) > check.MOST_SEED:
             raise DepthlrError(f"search.seeds has {max(self.seeds)}: a seed is at most {check.MOST_SEED}.")
         if len(set(self.rates)) < self.points:
@@ -230,17 +230,12 @@ def difference(old: Study, new: Study) -> list[str]:
     ]
 
 
-def _set(frozen: Any, **values: object) -> None:
-    """Writes the canonical form of an entry, as a frozen dataclass must while it is being made."""
-    for name, value in values.items():
-        object.__setattr__(frozen, name, value)
-
-
 def _table(part: Any) -> dict[str, Any]:
-    values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
+    names: Iterable[str] = (entry.name for entry in fields(part))
     if isinstance(part, Training) and not part.described:
-        values = {entry: values[entry] for entry in COMMAND_ENTRIES}
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items() if v is not None}
+        names = COMMAND_ENTRIES
+    given = {name: getattr(part, name) for name in names if getattr(part, name) is not None}
+    return given | {name: list(value) for name, value in given.items() if isinstance(value, tuple)}
 
 
 def _flat(study: Study) -> dict[str, Any]:
@@ -297,7 +292,7 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
         _known(f"[{key}]", table, [entry.name for entry in fields(kind)])
         if kind is Models and "sizes" not in table:
             raise DepthlrError("[model] lacks sizes: add a line sizes = ...")
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
+        values = dict(table) | {name: tuple(value) for name, value in table.items() if isinstance(value, list)}
         if key == "search" and isinstance(seeds := values.get("seeds"), int) and not isinstance(seeds, bool):
             check.count("search.seeds", seeds, most=MOST_SEEDS)
             values["seeds"] = tuple(range(seeds))  # `seeds = 3` for [0, 1, 2]

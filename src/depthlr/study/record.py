@@ -25,20 +25,9 @@ from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.device import available_cores, default_device
 from depthlr.version import VERSION
 
-RECORD_COLUMNS = (
-    "size",
-    "seed",
-    "rate",
-    "loss",
-    "diverged",
-    "seconds",
-    "finished",
-    "losses",
-    "sha256",
-    "evaluations",
-    "failure",
-)
-TYPES = (int, int, float, float, int, float, str, bytes, str)  # of all columns but the last two, which may be empty
+HEAD_COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished")
+RECORD_COLUMNS = (*HEAD_COLUMNS, "losses", "sha256", "evaluations", "failure")
+TYPES = (int, int, float, float, int, float, str, bytes, str, bytes, str)  # of the columns
 EVALUATION_BYTES = 3 * 8
 MOST_FAILURE = 500  # characters of a reason
 
@@ -60,20 +49,26 @@ class Record:
     failure: str = ""  # why it could not be trained, if so; it counts as diverged
 
     @property
+    def head(self) -> tuple[Any, ...]:
+        """All but the losses, the evaluations and the failure."""
+        cell = self.cell
+        return (cell.size, cell.seed, cell.rate, self.loss, self.diverged, self.seconds, self.finished)
+
+    @property
     def sha256(self) -> str:
-        head = (*_values(self.cell), self.loss, self.diverged, self.seconds, self.finished, len(self.losses))
         tail = self.losses + self.evaluations + self.failure.encode()
-        return hashlib.sha256(repr(head).encode() + tail).hexdigest()
+        return hashlib.sha256(repr((*self.head, len(self.losses))).encode() + tail).hexdigest()
 
     def evaluated(self) -> tuple[Evaluation, ...]:
         """What the run was evaluated as, in the order of its steps."""
-        rows = np.frombuffer(self.evaluations, "<f8").reshape(-1, 3).tolist()
-        return tuple(Evaluation(int(s), loss, None if math.isnan(a) else a) for s, loss, a in rows)
+        found = []
+        for steps, loss, accuracy in np.frombuffer(self.evaluations, "<f8").reshape(-1, 3).tolist():
+            found.append(Evaluation(int(steps), loss, None if math.isnan(accuracy) else accuracy))
+        return tuple(found)
 
     def row(self) -> tuple[Any, ...]:
-        """As the store writes it, in the order of COLUMNS."""
-        head = (*_values(self.cell), self.loss, int(self.diverged), self.seconds, self.finished)
-        return (*head, self.losses, self.sha256, self.evaluations, self.failure)
+        """As the store writes it, in the order of RECORD_COLUMNS."""
+        return (*self.head, self.losses, self.sha256, self.evaluations, self.failure)
 
 
 def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
@@ -86,7 +81,7 @@ def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str =
         metric: "validation" judges it by its last evaluation instead.
     """
     losses = np.ascontiguousarray(outcome.losses, dtype="<f4")
-    judged = [float(loss) for loss in (losses if last is None else losses[-last:])]
+    judged = losses.tolist() if last is None else losses[-last:].tolist()
     if outcome.loss is not None:
         judged = [outcome.loss]
     elif metric == "validation":
@@ -95,8 +90,8 @@ def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str =
     diverged = bool(outcome.diverged) or not sound
     loss = math.inf if diverged else math.fsum(judged) / len(judged)  # fsum: the same on any machine
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [(one.steps, one.loss, math.nan if one.accuracy is None else one.accuracy) for one in outcome.evaluations]
-    evaluations = np.array(rows, dtype="<f8").tobytes()
+    rows = [(one.steps, one.loss, one.accuracy) for one in outcome.evaluations]
+    evaluations = np.array(rows, dtype="<f8").tobytes()  # None becomes NaN
     failure = _one_line(outcome.failure or "")
     return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations, failure)
 
@@ -105,9 +100,9 @@ def stored_metric(record: Record, metric: str, epochs: int | None) -> float | No
     """A finished cell's loss by a metric that was stored with it, or None if it was not stored.
 
     Args:
-        record: the cell.
-        metric: as `Results.by` takes it.
-        epochs: how many epochs a run has, if its length was given so; `last_epoch` needs to know.
+        record: The cell.
+        metric: As `Results.by` takes it.
+        epochs: How many epochs a run has, if its length was given so; `last_epoch` needs to know.
     """
     losses = np.frombuffer(record.losses, "<f4").astype(np.float64)
     if metric == "budget" and len(losses):
@@ -118,31 +113,35 @@ def stored_metric(record: Record, metric: str, epochs: int | None) -> float | No
     evaluations = {one.steps: one for one in record.evaluated()}
     if metric == "error" and evaluations and (accuracy := evaluations[max(evaluations)].accuracy) is not None:
         return 1 - accuracy
-    name, _, share = metric.partition("@")
-    if name == "validation" and evaluations and _is_share(share):
-        steps = max(1, round(float(share or 1) * max(evaluations)))
+    evaluated = re.fullmatch(r"validation(?:@(0?\.\d{1,9}))?", metric)
+    if evaluated is not None and evaluations:
+        steps = max(1, round(float(evaluated[1] or 1) * max(evaluations)))
         if steps in evaluations:
             return evaluations[steps].loss
     return None
 
 
-def _is_share(text: str) -> bool:
-    return not text or re.fullmatch(r"0?\.\d{1,9}", text) is not None
-
-
 def read_record(row: Sequence[Any]) -> Record | None:
-    """A record as it was written. None if a bit of it has changed, or if it is not ours."""
-    *known, evaluations, failure = row
-    size, seed, rate, loss, diverged, seconds, finished, losses, sha256 = known
-    if tuple(map(type, known)) != TYPES or diverged not in (0, 1) or len(losses) % 4:
+    """Read a record. None if a bit of it has changed, or if it is not ours.
+
+    Args:
+        row: The values of `RECORD_COLUMNS`.
+    """
+    if tuple(row[-2:]) == (None, None):  # a record from before runs were evaluated
+        row = (*row[:-2], b"", "")
+    if tuple(map(type, row)) != TYPES:
         return None
-    evaluations = b"" if evaluations is None else evaluations  # a record from before runs were evaluated
-    failure = "" if failure is None else failure
-    if not isinstance(evaluations, bytes) or len(evaluations) % EVALUATION_BYTES or not isinstance(failure, str):
-        return None
+    size, seed, rate, loss, diverged, seconds, finished, losses, sha256, evaluations, failure = row
     found = Record(Cell(size, seed, rate), loss, bool(diverged), seconds, finished, losses, evaluations, failure)
-    possible = size > 0 and seed >= 0 and 0 < rate < math.inf and found.diverged == (loss == math.inf)
-    possible = possible and 0 <= seconds < math.inf and _is_date(finished)
+    possible = (
+        size > 0
+        and seed >= 0
+        and 0 < rate < math.inf
+        and diverged == (loss == math.inf)
+        and 0 <= seconds < math.inf
+        and _is_date(finished)
+        and len(losses) % 4 == len(evaluations) % EVALUATION_BYTES == 0
+    )
     return found if possible and found.sha256 == sha256 else None
 
 
@@ -217,7 +216,10 @@ def _environment(entries: Mapping[str, Any]) -> Environment:
 
 def _one_line(text: str) -> str:
     """Without what a terminal or a table would take for something else."""
-    return "".join(c if c.isprintable() else " " for c in text)[:MOST_FAILURE]
+    text = text[:MOST_FAILURE]
+    for mark in set(text):
+        text = text if mark.isprintable() else text.replace(mark, " ")
+    return text
 
 
 def _is_date(text: str) -> bool:
@@ -225,7 +227,3 @@ def _is_date(text: str) -> bool:
         return not text or (text.isascii() and datetime.fromisoformat(text) is not None)
     except ValueError:
         return False
-
-
-def _values(cell: Cell) -> tuple[int, int, float]:
-    return (cell.size, cell.seed, cell.rate)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.study.curves import Curve, chance_loss, doubts
 from depthlr.study.description import Study
 from depthlr.study.record import Content, Environment, Record, stored_metric
-from depthlr.study.search import missing_cells
+from depthlr.study.search import SearchState, search_state
 from depthlr.study.store import read_store
 from depthlr.training.cell import Cell
 
@@ -83,15 +84,14 @@ class Results:
         return loss if loss is not None and math.isfinite(loss) else math.inf
 
     @cached_property
-    def missing(self) -> tuple[Cell, ...]:
-        """What the search wants next."""
-        known = {record.cell: record.loss for record in self.records}
-        return tuple(missing_cells(self.study.search, self.study.model.sizes, known))
+    def search_state(self) -> SearchState:
+        """What the search wants next, and how much is still to come."""
+        return search_state(self.study, self.records)
 
     @property
     def complete(self) -> bool:
         """Nothing is left to run."""
-        return not self.missing
+        return not self.search_state.missing
 
     @cached_property
     def curves(self) -> tuple[Curve, ...]:
@@ -108,12 +108,12 @@ class Results:
     @cached_property
     def tuned_rates(self) -> dict[int, float]:
         """The geometric mean of the seeds' optima inside the range, by size. Sizes without one are left out."""
-        return {size: geometric(best.rate for best in found) for size, found in self._inside.items()}
+        return {size: geometric(map(attrgetter("rate"), found)) for size, found in self._inside.items()}
 
     @cached_property
     def doubts(self) -> dict[int, str]:
         """Why a best rate means little, by size. Sizes that are still being searched are not judged."""
-        undecided = min((cell.size for cell in self.missing), default=math.inf)
+        undecided = min((cell.size for cell in self.search_state.missing), default=math.inf)
         chance = chance_loss(self.study) if self.described else None
         judged_by = "validation loss" if self.described and self.metric.startswith("validation") else "loss"
         if self.metric == "error":
@@ -124,8 +124,7 @@ class Results:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a fit leaves out, and why, and which of its rates say little."""
-        left_out = {(curve.size, curve.seed): _fault(curve) for curve in self.curves}
-        notes = [f"size {size}, seed {seed}: {fault}" for (size, seed), fault in left_out.items() if fault]
+        notes = [f"size {curve.size}, seed {curve.seed}: {curve.fault}" for curve in self.curves if curve.fault]
         notes += [f"size {size} {why}; its best rate says little: train longer" for size, why in self.doubts.items()]
         unfinished = [] if self.complete else ["the sweep is not finished: run it again to go on"]
         return (*self.damage, *self.failures, *notes, *unfinished)
@@ -152,10 +151,12 @@ class Results:
         return (f"{count} as diverged ({named}): depthlr sweep --retry-failed trains them again",)
 
     def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
-        """The line through the optima inside the range, over the sizes or over effective depths.
+        """The line through the optima inside the range.
 
-        `depths` by size are for those that the sweep counted itself, if it did. `pooling` is how far seeds' variances
-        are averaged over sizes; 0 leaves each its own, as the paper does.
+        Args:
+            over: The line is over the sizes, or over the effective depths.
+            depths: The depth of each size. None takes those that the sweep counted.
+            pooling: How far seeds' variances are averaged over sizes. 0 leaves each its own, as the paper does.
         """
         if over == "size":
             if depths is not None:
@@ -164,40 +165,40 @@ class Results:
         elif over != "depth":
             raise DepthlrError(f"A fit is over size or depth, not {over!r}: choose one of them.")
         places = self.depths if depths is None else depths
-        sound = [(size, found) for size in self._inside for found in self._inside[size]]
-        if places is None or not {size for size, _ in sound} <= set(places):
+        if places is None or not set(self._inside) <= set(places):
             raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
-        if len({size for size, _ in sound}) < 2 and not self.complete:
+        if len(self._inside) < 2 and not self.complete:
             raise DepthlrError("A slope needs optima at two sizes or more, and the sweep is not finished: run it on.")
-        if len({size for size, _ in sound}) < 2:
+        if len(self._inside) < 2:
             raise DepthlrError(
                 "A slope needs optima inside the range at two sizes or more: add sizes, or widen search.low and "
                 "search.high."
             )
-        return fit_power_law(
-            [places[size] for size, _ in sound],
-            [found.rate for _, found in sound],
-            spacing=self.study.search.spacing,
-            pooling=pooling,
-        )
+        at: list[float] = []
+        rates: list[float] = []
+        for size, optima in self._inside.items():
+            at += [places[size]] * len(optima)
+            rates += [found.rate for found in optima]
+        return fit_power_law(at, rates, spacing=self.study.search.spacing, pooling=pooling)
 
     def rows(self, *, times: bool = False) -> list[dict[str, Any]]:
         """One row per cell, by size, seed and rate. An unknown depth is None, a diverged loss infinite."""
         table = []
         for record in self.records:
             cell = record.cell
-            depth = None if self.depths is None else self.depths.get(cell.size)
-            values: tuple[Any, ...] = (cell.size, depth, cell.seed, cell.rate, self.loss_of(record), record.diverged)
-            row = dict(zip(CSV_COLUMNS, values, strict=True))
+            row: dict[str, Any] = {"size": cell.size, "depth": (self.depths or {}).get(cell.size), "seed": cell.seed}
+            row |= {"rate": cell.rate, "loss": self.loss_of(record), "diverged": record.diverged}
             if times:
-                row |= dict(zip(TIMES, (record.seconds, record.finished), strict=True))
+                row |= {"seconds": record.seconds, "finished": record.finished}
             table.append(row)
         return table
 
     def _repr_html_(self) -> str:
-        """A row a size and seed: cells may be a hundred thousand."""
-        found = [(c, f"{c.optimum.rate:.3g}" if c.optimum else "-", c.optimum) for c in self.curves]
-        rows = [(c.size, c.seed, len(c.rates), rate, f"{best.loss:.4g}" if best else "-") for c, rate, best in found]
+        """One row per size and seed: cells may be a hundred thousand."""
+        rows = []
+        for curve in self.curves:
+            best = ("-", "-") if curve.optimum is None else (f"{curve.optimum.rate:.3g}", f"{curve.optimum.loss:.4g}")
+            rows.append((curve.size, curve.seed, len(curve.rates), *best))
         columns = (self.study.model.size_name, "seed", "cells", "best rate", "loss")
         return html_table(f"{self.study.name}: {len(self.records)} cells by {self.metric}", columns, rows, self.notes)
 
@@ -235,20 +236,6 @@ def read_results(path: Path | str, metric: str | None = None) -> Results:
     return results if metric is None else results.by(metric)
 
 
-def _fault(curve: Curve) -> str | None:
-    best = curve.optimum
-    if best is None:
-        return f"every rate diverged, down to {curve.rates[0]:g}, so it has no optimum; lower search.low in a new study"
-    if best.edge == "low":
-        return (
-            f"the optimum is the lowest rate allowed, {best.rate:g}, and is not fitted; lower search.low in a new study"
-        )
-    if best.edge == "high":
-        cut = f"the optimum is the highest rate allowed, {best.rate:g}, and is not fitted"
-        return f"{cut}; raise search.high in a new study"
-    return None
-
-
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet would compute
 
 
@@ -260,8 +247,10 @@ def to_csv(results: Results, *, times: bool = False) -> str:
         times: Also write the seconds and the end of each cell.
     """
     columns = CSV_COLUMNS + TIMES if times else CSV_COLUMNS
-    lines = [",".join(_field(row[column]) for column in columns) for row in results.rows(times=times)]
-    return "\n".join([",".join(columns), *lines]) + "\n"
+    lines = [",".join(columns)]
+    for row in results.rows(times=times):
+        lines.append(",".join(_field(row[column]) for column in columns))
+    return "\n".join(lines) + "\n"
 
 
 def to_json(results: Results, *, times: bool = False) -> str:
@@ -271,10 +260,9 @@ def to_json(results: Results, *, times: bool = False) -> str:
         results: The results.
         times: Also write the seconds and the end of each cell.
     """
-    table = [
-        {key: None if isinstance(v, float) and math.isinf(v) else v for key, v in row.items()}
-        for row in results.rows(times=times)
-    ]
+    table = results.rows(times=times)
+    for row in table:
+        row["loss"] = None if math.isinf(row["loss"]) else row["loss"]
     return json.dumps(table, indent=1, allow_nan=False) + "\n"
 
 
@@ -292,4 +280,6 @@ def _field(value: Any) -> str:
     if not isinstance(value, str):
         return cell_text(value)
     text = f"'{value}" if value.startswith(FORMULA) else value
-    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
+    if not set(text) & set(',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'

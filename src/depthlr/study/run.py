@@ -17,9 +17,9 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError, report_exit
 from depthlr.study.description import Models, Search, Study
-from depthlr.study.record import Content, Environment, Record, current_environment, make_record
+from depthlr.study.record import Environment, Record, current_environment, make_record
 from depthlr.study.results import Results, results_of
-from depthlr.study.search import Estimate, SearchState
+from depthlr.study.search import Estimate, SearchState, search_state
 from depthlr.study.store import Store, open_store
 from depthlr.study.task import data_digest, judged_steps
 from depthlr.training.cell import Cell, Outcome
@@ -84,7 +84,7 @@ def sweep(
         if retry_failed:
             store.drop_failed()
         content = store.content()
-        state = search_state(content)
+        state = search_state(study, content.records.values())
         failures: dict[int, list[str]] = defaultdict(list)  # by size, why each cell failed, or nothing
         for kept in content.records.values():
             failures[kept.cell.size].append(kept.failure)
@@ -159,17 +159,6 @@ class _Calls(InProcess):
         start = time.perf_counter()
         loss = float(self._train(cell.rate, cell.size, cell.seed))
         return Outcome(np.zeros(0, np.float32), time.perf_counter() - start, not math.isfinite(loss), loss=loss)
-
-
-def search_state(content: Content) -> SearchState:
-    """The search of a study, with the losses in its file.
-
-    Args:
-        content: What the file holds.
-    """
-    losses = {cell: kept.loss for cell, kept in content.records.items()}
-    seconds = {cell: kept.seconds for cell, kept in content.records.items()}
-    return SearchState(content.study.search, content.study.model.sizes, losses, seconds)
 
 
 def _train(

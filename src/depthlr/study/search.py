@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from depthlr.study.adaptive import Plan, adaptive
-from depthlr.study.description import Search
+from depthlr.study.description import Search, Study
+from depthlr.study.record import Record
 from depthlr.training.cell import Cell
 
 
@@ -42,10 +43,10 @@ class SearchState:
     """A search with the losses that are known so far.
 
     Args:
-        search: the grid, the seeds and the kind of search.
-        sizes: the sizes of the models, in any order.
-        known: losses by cell; cells that the search does not ask for change nothing.
-        seconds: how long cells took, for the estimate.
+        search: The grid, the seeds and the kind of search.
+        sizes: The sizes of the models, in any order.
+        known: The losses of trained cells. Cells that the search does not ask for change nothing.
+        seconds: How long cells took, for the estimate.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class SearchState:
     ) -> None:
         self._search, self._sizes = search, sorted(sizes)
         self._losses: dict[Cell, float] = {}
-        self._count = _Count(search, self._sizes)
+        self._counts = CellCounts(search, self._sizes)
         self._plan = PLANS[search.kind](search, self._sizes)
         self._wave: list[Cell] = []
         self._missing: dict[Cell, None] = {}
@@ -87,15 +88,15 @@ class SearchState:
 
     def finished(self, size: int) -> bool:
         """Whether the current wave asks for no more cells of a size."""
-        return not self._count.missing[size]
+        return not self._counts.missing[size]
 
     def estimate(self) -> Estimate:
         """What is still to come; a cell is taken to cost in proportion to its size."""
-        return self._count.estimate()
+        return self._counts.estimate()
 
     def _keep(self, cell: Cell, loss: float, seconds: float | None) -> None:
         if cell not in self._losses:
-            self._count.known(cell, seconds, was_missing=cell in self._missing)
+            self._counts.finish(cell, seconds, asked=cell in self._missing)
         self._losses[cell] = loss
 
     def _advance(self) -> None:
@@ -108,7 +109,7 @@ class SearchState:
                 self._missing = {cell: None for cell in self._wave if cell not in self._losses}
         except StopIteration:
             self._wave = []
-        self._count.ask(self._missing)
+        self._counts.ask(self._missing)
 
 
 def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
@@ -122,33 +123,26 @@ def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, flo
     return SearchState(search, sizes, known).missing
 
 
-def estimate(
-    search: Search,
-    sizes: Sequence[int],
-    known: Mapping[Cell, float],
-    seconds: Mapping[Cell, float],
-    missing: Sequence[Cell] | None = None,
-) -> Estimate:
-    """How many cells are still to come, and how long they take.
+def search_state(study: Study, records: Iterable[Record]) -> SearchState:
+    """The search of a study.
 
     Args:
-        search: How to search.
-        sizes: The sizes of the study.
-        known: The loss of every trained cell.
-        seconds: The training time of every trained cell.
-        missing: What `missing_cells` returns, if it was computed before.
+        study: The study.
+        records: Its finished cells.
     """
-    if missing is None:
-        return SearchState(search, sizes, known, seconds).estimate()
-    count = _Count(search, sorted(sizes))
-    for cell in known:
-        count.known(cell, seconds.get(cell), was_missing=False)
-    count.ask(missing)
-    return count.estimate()
+    known = {record.cell: record for record in records}
+    losses = {cell: record.loss for cell, record in known.items()}
+    seconds = {cell: record.seconds for cell, record in known.items()}
+    return SearchState(study.search, study.model.sizes, losses, seconds)
 
 
-class _Count:
-    """Sums over the cells by size, from which the estimate is made."""
+class CellCounts:
+    """Counts of cells by size, from which the estimate is made.
+
+    Args:
+        search: The grid and the seeds.
+        sizes: The sizes, ascending.
+    """
 
     def __init__(self, search: Search, sizes: Sequence[int]) -> None:
         self._search, self._sizes = search, sizes
@@ -158,24 +152,30 @@ class _Count:
         self._seeds: dict[int, set[int]] = {}  # of these
         self._seconds, self._layers = 0.0, 0
 
-    def known(self, cell: Cell, seconds: float | None, *, was_missing: bool) -> None:
-        """Count a finished cell."""
+    def finish(self, cell: Cell, seconds: float | None, *, asked: bool = False) -> None:
+        """Count a finished cell.
+
+        Args:
+            cell: The cell.
+            seconds: How long it took, if that is known.
+            asked: It was counted as missing until now.
+        """
         self._done[cell.size] += 1
-        if was_missing:
+        if asked:
             self.missing[cell.size] -= 1
         else:
-            self._ask(cell)
+            self._take(cell)
         if seconds is not None:
             self._seconds += seconds
             self._layers += cell.size
 
     def ask(self, cells: Iterable[Cell]) -> None:
-        """Count the cells of a new wave."""
+        """Count the cells of a new wave, which are missing."""
         for cell in cells:
             self.missing[cell.size] += 1
-            self._ask(cell)
+            self._take(cell)
 
-    def _ask(self, cell: Cell) -> None:
+    def _take(self, cell: Cell) -> None:
         if (cell.size, cell.seed) != (self._sizes[0], self._search.seeds[0]):
             self._asked[cell.size] += 1
             self._seeds.setdefault(cell.size, set()).add(cell.seed)
@@ -191,31 +191,25 @@ class _Count:
             likely, least = left, sum(left.values())
         else:
             before = [size for size in self._seeds if size < now]
-            finished = sum(self._asked[size] for size in before), sum(len(self._seeds[size]) for size in before)
-            at_work = finished[0] + self._asked[now], finished[1] + len(self._seeds.get(now, ()))
-            a_size = round(each * max(_mean_cells(*finished), _mean_cells(*at_work)))
+            pairs = sum(len(self._seeds[size]) for size in before)
+            finished = sum(self._asked[size] for size in before), pairs
+            at_work = finished[0] + self._asked[now], pairs + len(self._seeds.get(now, ()))
+            # A size that is not finished counts once its pairs took more than those of the others.
+            a_size = round(each * max(mean_cells(*finished), mean_cells(*at_work)))
             likely = {size: min(most, a_size) for size, most in left.items()}
             likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
             least = self.missing[now] + LEAST * each * (len(left) - 1)
-        a_layer = self._seconds / self._layers if self._layers else None
-        return Estimate(
-            least=least,
-            likely=sum(likely.values()),
-            most=sum(left.values()),
-            seconds=None if a_layer is None else a_layer * sum(size * count for size, count in likely.items()),
-        )
+        seconds = None
+        if self._layers:
+            seconds = self._seconds / self._layers * sum(size * count for size, count in likely.items())
+        return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
 
 
-def cells_per_pair(finished: Sequence[int], at_work: Sequence[int] = ()) -> float:
-    """How many cells a size and seed will take, from finished pairs. An unfinished pair counts once it took more.
+def mean_cells(cells: int, pairs: int) -> float:
+    """How many cells a size and seed are expected to take.
 
     Args:
-        finished: The numbers of cells of finished pairs.
-        at_work: The numbers of cells of unfinished pairs so far.
+        cells: The cells that other pairs of size and seed took.
+        pairs: The number of these pairs.
     """
-    every = [*finished, *at_work]
-    return max(_mean_cells(sum(finished), len(finished)), _mean_cells(sum(every), len(every)))
-
-
-def _mean_cells(cells: int, pairs: int) -> float:
     return (TRUST * LIKELY + cells) / (TRUST + pairs)

@@ -109,7 +109,7 @@ def open_store(
         depths: The effective depth of each size, recorded and checked in the same way.
         patience: How many seconds to wait for another writer.
     """
-    place = Path(path)
+    place, given = Path(path), Content(study, data_digest, depths, ())
     with _sentences(place):
         if place.is_dir():
             raise DepthlrError(f"{path} is a folder: name the file in it that is to keep the study.")
@@ -123,7 +123,7 @@ def open_store(
             if not new:
                 _check_ours(place, connection)
                 indexed = check_pages(place, connection)
-                _check_same(place, connection, study, data_digest, depths)
+                _check_same(place, connection, given)
             with _transaction(connection):
                 if new:
                     _create(connection)
@@ -132,7 +132,7 @@ def open_store(
                         connection.execute(f"ALTER TABLE cells ADD COLUMN {column}")
                 if not new and not indexed:
                     dropped = _rebuild(connection)
-                _keep_facts(place, connection, study, data_digest, depths)
+                _keep_facts(place, connection, given)
         yield Store(place, connection, dropped)
 
 
@@ -192,8 +192,9 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
 
 def cell_columns(connection: sqlite3.Connection) -> str:
     """The columns of a record, as a query names them; NULL for one that an older file has not."""
-    there = {row[1] for row in connection.execute("PRAGMA table_info(cells)")}
-    return ", ".join(name if name in there else f"NULL AS {name}" for name in RECORD_COLUMNS)
+    there = [row[1] for row in connection.execute("PRAGMA table_info(cells)")]
+    missing = [f"NULL AS {name}" for name in RECORD_COLUMNS if name not in there]
+    return ", ".join([*there, *missing])
 
 
 @contextmanager
@@ -255,53 +256,41 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
         raise DepthlrError(_damaged_error(path, "its tables are not those that depthlr makes"))
 
 
-def _check_same(
-    path: Path,
-    connection: sqlite3.Connection,
-    study: Study,
-    data_digest: str | None,
-    depths: Mapping[int, int] | None,
-) -> None:
+def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> None:
     """Refuse to mix new cells with those of another study, of other data, or of models that were changed since."""
     swept = [size for (size,) in connection.execute("SELECT DISTINCT size FROM cells NOT INDEXED ORDER BY size")]
     if not swept:  # as a first run that failed leaves it
         return
     stored = _facts(path, connection)
-    if stored.study.digest != study.digest:
-        changes = "; ".join(line for line in difference(stored.study, study) if not line.startswith(UNCOUNTED))
+    if stored.study.digest != given.study.digest:
+        changes = "; ".join(line for line in difference(stored.study, given.study) if not line.startswith(UNCOUNTED))
         raise DepthlrError(
             f"{path} holds another study ({changes}): undo the change to resume it, or choose another file."
         )
-    if data_digest is not None and stored.data_digest not in (None, data_digest):
+    if given.data_digest is not None and stored.data_digest not in (None, given.data_digest):
         raise DepthlrError(
-            f"{path} was begun on other data (digest {stored.data_digest}, now {data_digest}): name the folder of the "
-            "data it was begun on, or choose another file."
+            f"{path} was begun on other data (digest {stored.data_digest}, now {given.data_digest}): name the folder "
+            "of the data it was begun on, or choose another file."
         )
-    before, now = stored.depths or {}, depths or {}
+    before, now = stored.depths or {}, given.depths or {}
     changed = [size for size in swept if size in before and before[size] != now.get(size, before[size])]
     if changed:
-        changes = "; ".join(f"{study.model.size_name}={size}: {before[size]} -> {now[size]}" for size in changed)
+        changes = "; ".join(f"{stored.study.model.size_name}={size}: {before[size]} -> {now[size]}" for size in changed)
         raise DepthlrError(
             f"{path} was begun on models of other depths ({changes}): undo the change to resume it, choose another "
             "file, or delete this one."
         )
 
 
-def _keep_facts(
-    path: Path,
-    connection: sqlite3.Connection,
-    study: Study,
-    data_digest: str | None,
-    depths: Mapping[int, int] | None,
-) -> None:
+def _keep_facts(path: Path, connection: sqlite3.Connection, given: Content) -> None:
     """The study and what is known of it; facts of a study that no cell was kept of make way for another's."""
-    if not fact_rows(connection) or _facts(path, connection).study.digest != study.digest:
+    if not fact_rows(connection) or _facts(path, connection).study.digest != given.study.digest:
         connection.execute("DELETE FROM facts")
-        _keep(connection, "study", study.to_dict())
-    if data_digest is not None:
-        _keep(connection, "data", data_digest)
-    if depths is not None:
-        _keep(connection, "depths", {str(size): depth for size, depth in depths.items()})
+        _keep(connection, "study", given.study.to_dict())
+    if given.data_digest is not None:
+        _keep(connection, "data", given.data_digest)
+    if given.depths is not None:
+        _keep(connection, "depths", given.depths)  # JSON's keys are texts
     _seal(connection)
     connection.execute(f"PRAGMA user_version = {SCHEMA}")
 

@@ -7,6 +7,7 @@ file says what these sweeps are; whoever calls it trains them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import nn
@@ -18,7 +19,6 @@ from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.law.rules import RULES, recommended_rule
 from depthlr.models.build import build
-from depthlr.optimizers import make_optimizers
 from depthlr.study.description import Search, Study
 from depthlr.study.results import Results
 from depthlr.study.task import task_at, training_in_steps
@@ -150,11 +150,6 @@ def _recipe_to_measure(study: Study, size: int, examples: Examples) -> Recipe:
         task.initialise(model, int(torch.randint(2**31, ())))  # under the seed that the rule sets
         return model
 
-    return Recipe(
-        build_initialized,
-        [examples.batch(indices) for indices in order],
-        task.loss_fn,
-        lambda model: make_optimizers(training, model, 1.0),
-        training.schedule,
-        training.run_steps,
-    )
+    batches = [examples.batch(indices) for indices in order]
+    optimizer = partial(training.make_optimizers, rate=1.0)
+    return Recipe(build_initialized, batches, task.loss_fn, optimizer, training.schedule, training.run_steps)

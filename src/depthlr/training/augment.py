@@ -25,7 +25,11 @@ LossOf = Callable[[Any, Tensor], Tensor]
 
 
 def parse_augment(value: object) -> tuple[str, ...] | str:
-    """The entry training.augment in its canonical form: `("flip", "crop=4")`, or a function's name."""
+    """Return the entry training.augment in its canonical form: `("flip", "crop=4")`, or a function's name.
+
+    Args:
+        value: What the user wrote.
+    """
     if isinstance(value, str) and is_python_name(value):
         return value
     if not isinstance(value, tuple | list) or not value:
@@ -41,7 +45,7 @@ def parse_augment(value: object) -> tuple[str, ...] | str:
         found[kind] = _parameter(kind, number)
     if "mixup" in found and "cutmix" in found:
         raise DepthlrError("training.augment has mixup and cutmix: choose one of them.")
-    return tuple(kind + (f"={number}" if number else "") for kind, number in found.items())
+    return tuple(f"{kind}={number}".rstrip("=") for kind, number in found.items())
 
 
 def _parameter(kind: str, text: str) -> str:
@@ -58,11 +62,23 @@ def _parameter(kind: str, text: str) -> str:
     raise DepthlrError(f"an entry of training.augment is {kind}={text}: write flip, crop=4, mixup=0.2 or cutmix=1.")
 
 
+def _options(augment: tuple[str, ...]) -> dict[str, str]:
+    """What stands behind the equals sign, by kind."""
+    return dict(item.partition("=")[::2] for item in augment)
+
+
 def draw_chances(augment: tuple[str, ...] | str | None, steps: int, batch: int, seed: int) -> Tensor:
-    """The numbers that decide each example's augmentation, float32 (steps, batch, CHANCE_COLUMNS), in [0, 1]."""
+    """The numbers that decide each example's augmentation, float32 (steps, batch, CHANCE_COLUMNS), in [0, 1].
+
+    Args:
+        augment: The entry training.augment in its canonical form.
+        steps: How many steps a run takes.
+        batch: The number of examples in a batch.
+        seed: The seed of the run.
+    """
     if augment is None or isinstance(augment, str):
         return torch.zeros(steps, batch, 0)
-    options = dict(item.partition("=")[::2] for item in augment)
+    options = _options(augment)
     generator = np.random.default_rng([seed, 1])  # the order of examples is drawn from the seed alone
     drawn = generator.random((steps, batch, CHANCE_COLUMNS), dtype=np.float32)
     mixing = options.get("mixup") or options.get("cutmix")
@@ -77,11 +93,11 @@ def augment_batch(
     """A batch as the model sees it, its targets, and the loss to take of output and targets.
 
     Args:
-        augment: the entry training.augment in its canonical form.
-        inputs: the batch, (B, C, H, W) where images are moved or mixed.
-        target: its targets.
-        chance: rows of `draw_chances` for this batch, (B, CHANCE_COLUMNS).
-        loss_fn: the loss of an output and targets; mixed images take its mean over both images' targets.
+        augment: The entry training.augment in its canonical form.
+        inputs: The batch, (B, C, H, W) where images are moved or mixed.
+        target: Its targets.
+        chance: Rows of `draw_chances` for this batch, (B, CHANCE_COLUMNS).
+        loss_fn: The loss of an output and targets; mixed images take its mean over both images' targets.
     """
     if augment is None:
         return inputs, target, loss_fn
@@ -90,7 +106,7 @@ def augment_batch(
         return inputs, target, loss_fn
     if inputs.dim() != 4:
         raise DepthlrError(f"training.augment moves images, and inputs have shape {tuple(inputs.shape)}: leave it out.")
-    options = dict(item.partition("=")[::2] for item in augment)
+    options = _options(augment)
     if "flip" in options or "crop" in options:
         inputs = shift_images(inputs, chance, int(options.get("crop", 0)), flip="flip" in options)
     if "mixup" in options:
@@ -110,7 +126,14 @@ def augment_batch(
 
 
 def shift_images(images: Tensor, chance: Tensor, padding: int, *, flip: bool) -> Tensor:
-    """Images flipped left to right and shifted by up to `padding` pixels each way; what is uncovered becomes 0."""
+    """Images flipped left to right and shifted. What is uncovered becomes 0.
+
+    Args:
+        images: The images, (B, C, H, W).
+        chance: Rows of `draw_chances` for this batch.
+        padding: How many pixels they are shifted at most, each way.
+        flip: Flip half of them.
+    """
     batch, channels, height, width = images.shape
     padded = torch.nn.functional.pad(images, (padding,) * 4)
     rows = torch.arange(height, device=images.device).expand(batch, -1)

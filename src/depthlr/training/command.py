@@ -277,8 +277,8 @@ def read_result(path: Path, key: str) -> Mapping[str, Any] | None:
     with suppress(ValueError):
         whole = json.loads(text)
         return whole if isinstance(whole, dict) and key in whole else None
-    found = [one for one in (read_report(line, key) for line in text.splitlines()) if one is not None]
-    return found[-1] if found else None
+    reports = filter(None, (read_report(line, key) for line in reversed(text.splitlines())))
+    return next(reports, None)
 
 
 def _number(value: object) -> float:

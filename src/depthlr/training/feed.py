@@ -24,10 +24,10 @@ class Feed:
     """One batch on a device, filled anew by `advance`.
 
     Args:
-        examples: data that stays on the host.
-        batch: the number of examples in a batch.
-        device: where the batch is used.
-        loaders: processes that read batches ahead; 0 reads them in this process.
+        examples: Data that stays on the host.
+        batch: The number of examples in a batch.
+        device: Where the batch is used.
+        loaders: Processes that read batches ahead; 0 reads them in this process.
     """
 
     def __init__(self, examples: Examples, batch: int, device: torch.device, loaders: int = 0) -> None:
@@ -41,7 +41,7 @@ class Feed:
         """Begin a run or a pass.
 
         Args:
-            order: the indices of the examples of every batch, int64 (steps, batch), on the CPU.
+            order: The indices of the examples of every batch, int64 (steps, batch), on the CPU.
         """
         loader = DataLoader(
             _Batches(self._examples, order),
@@ -74,12 +74,14 @@ def open_feed(examples: Examples, batch: int, device: torch.device, loaders: int
     """Return a feed for examples that stay on the host, and None for those in the memory of the device.
 
     Args:
-        examples: the data set, after `to(device)`.
-        batch: the number of examples in a batch.
-        device: where the batches are used.
-        loaders: processes that read batches ahead for a GPU. On a CPU, the cores train.
+        examples: The data set, after `to(device)`.
+        batch: The number of examples in a batch.
+        device: Where the batches are used.
+        loaders: Processes that read batches ahead for a GPU. On a CPU, the cores train.
     """
-    return Feed(examples, batch, device, loaders if device.type == "cuda" else 0) if is_on_host(examples) else None
+    if not is_on_host(examples):
+        return None
+    return Feed(examples, batch, device, loaders if device.type == "cuda" else 0)
 
 
 class _Batches(Dataset[Batch]):

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from depthlr.data.examples import is_on_host
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.training.capturable import CapturableRun, Start, draw_start
 from depthlr.training.cell import BLOW_UP, DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, failed_outcome, has_diverged
 from depthlr.training.device import explain_full_memory, matmul_precision
 from depthlr.training.executor import Executor, Handle
-from depthlr.training.stepper import Start, Stepper, draw_start
 from depthlr.training.task import Task
 
 MOST_LANES = 16
@@ -36,7 +36,7 @@ WAYS = (
 
 @dataclass
 class _Lane:
-    stepper: Stepper
+    run: CapturableRun
     step: Callable[[], None]  # one training step
     evaluate: Callable[[], None]  # one batch of held-out data
     stream: torch.cuda.Stream
@@ -136,7 +136,7 @@ class GraphRunner(Executor):
                 warnings.warn(f"{reason}: it runs {self.way} instead, which is slower.", stacklevel=2)
 
     def _lane(self, way: str) -> _Lane:
-        stepper = Stepper(
+        run = CapturableRun(
             self._task,
             self._host,
             self._examples,
@@ -148,21 +148,21 @@ class GraphRunner(Executor):
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
             for _ in range(3):  # compiles, picks algorithms, allocates moments
-                self._load(stepper, Cell(0, 0, 0.0))  # anew, for a run may have one step only
-                draws = stepper.draws_at_random()  # the last one tells: to compile may be to draw
-            if stepper.held_out is not None:
-                stepper.held_out.restart()
-                stepper.held_out.advance()
-                stepper.evaluate_batch()
+                self._load(run, Cell(0, 0, 0.0))  # anew, for a run may have one step only
+                draws = run.draws_at_random()  # the last one tells: to compile may be to draw
+            if run.held_out is not None:
+                run.held_out.restart()
+                run.held_out.advance()
+                run.evaluate_batch()
         torch.cuda.synchronize(self._device)
-        step, evaluate = stepper.__call__, stepper.evaluate_batch
+        step, evaluate = run.__call__, run.evaluate_batch
         if way == "captured":
             step = capture(step, stream)
-            if stepper.held_out is not None:
-                stepper.held_out.restart()
+            if run.held_out is not None:
+                run.held_out.restart()
                 evaluate = capture(evaluate, stream)
         alive = torch.ones((), dtype=torch.bool, pin_memory=True)
-        return _Lane(stepper, step, evaluate, stream, alive, draws)
+        return _Lane(run, step, evaluate, stream, alive, draws)
 
     def _add_lanes(self, most: int) -> None:
         best = self._seconds_a_step() if most > 1 else 0.0
@@ -188,25 +188,25 @@ class GraphRunner(Executor):
         for steps in (WARM_UP, TIMED):
             for lane in self._lanes:
                 with torch.cuda.stream(lane.stream):
-                    self._load(lane.stepper, Cell(0, 0, 0.0))
+                    self._load(lane.run, Cell(0, 0, 0.0))
             torch.cuda.synchronize(self._device)
             start = time.perf_counter()
             steps = min(steps, self._steps)  # a cell's losses have room for no more
             for _ in range(steps):
                 for lane in self._lanes:
                     with torch.cuda.stream(lane.stream):
-                        lane.stepper.advance()
+                        lane.run.advance()
                         lane.step()
             torch.cuda.synchronize(self._device)
             seconds = time.perf_counter() - start
         return seconds / (steps * len(self._lanes))
 
     # -- runs ----------------------------------------------------------------------------------------------------
-    def _load(self, stepper: Stepper, cell: Cell) -> None:
+    def _load(self, run: CapturableRun, cell: Cell) -> None:
         if cell.seed not in self._starts:
             on_host = is_on_host(self._examples)
             self._starts[cell.seed] = draw_start(self._task, self._host, cell.seed, self._device, on_host=on_host)
-        stepper.load(self._starts[cell.seed], cell.rate)
+        run.load(self._starts[cell.seed], cell.rate)
 
     def _failure(self, lane: _Lane, act: Callable[[_Lane], None]) -> Outcome | None:
         """Act on a lane; the failure of its cell, if its model raises or its time is up.
@@ -235,7 +235,7 @@ class GraphRunner(Executor):
         lane.looked = None
         torch.cuda.manual_seed(cell.seed)  # dropout; with several lanes nothing draws
         with torch.cuda.stream(lane.stream):
-            self._load(lane.stepper, cell)
+            self._load(lane.run, cell)
 
     def _advance(self, lane: _Lane) -> None:
         """Queue steps up to the next look or evaluation, and the look itself."""
@@ -245,7 +245,7 @@ class GraphRunner(Executor):
         stop = min([lane.done + self._look, self._steps, *(s for s in self._evaluation_steps if s > lane.done)])
         with torch.cuda.stream(lane.stream):
             for _ in range(stop - lane.done):
-                lane.stepper.advance()
+                lane.run.advance()
                 lane.step()
             lane.done = lane.ran = stop
             if stop in self._evaluation_steps:
@@ -254,7 +254,7 @@ class GraphRunner(Executor):
                 previous.synchronize()  # at most two looks are ever in flight
                 if not bool(lane.alive):
                     lane.done = self._steps
-            losses = lane.stepper.losses
+            losses = lane.run.losses
             sound = losses.isfinite() & (losses <= BLOW_UP * losses[0].clamp(min=1.0))  # as `has_diverged`
             lane.alive.copy_(sound.all(), non_blocking=True)
             lane.looked = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -262,7 +262,7 @@ class GraphRunner(Executor):
 
     def _evaluate(self, lane: _Lane, index: int) -> None:
         """Queue one pass over the held-out data, its sums kept on the device."""
-        held_out = lane.stepper.held_out
+        held_out = lane.run.held_out
         assert held_out is not None
         held_out.restart()
         for _ in range(held_out.batches):
@@ -275,11 +275,11 @@ class GraphRunner(Executor):
         if lane.done < self._steps:
             return None
         lane.stream.synchronize()
-        losses = lane.stepper.losses.cpu().numpy()[: lane.ran].copy()
+        losses = lane.run.losses.cpu().numpy()[: lane.ran].copy()
         diverged = has_diverged(losses)
         evaluations: tuple[Evaluation, ...] = ()
-        if lane.stepper.held_out is not None and not diverged:
-            held_out = lane.stepper.held_out
+        if lane.run.held_out is not None and not diverged:
+            held_out = lane.run.held_out
             evaluations = tuple(
                 held_out.evaluation(steps, lane.sums[index]) for index, steps in enumerate(self._evaluation_steps)
             )

@@ -16,15 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from depthlr.optimizers import make_optimizers
 from depthlr.random_states import preserve_random_states
 from depthlr.trace.run import preserve_attributes
 from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged, outcome_or_failure
 from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess
 from depthlr.training.feed import open_feed
-from depthlr.training.schedule import factors_of
-from depthlr.training.step import HeldOut, Step, WeightAverage
+from depthlr.training.step import HeldOut, TrainingStep, WeightAverage
 from depthlr.training.task import MakeTask, Task
 
 SEEDS_KEPT = 8  # whose order of examples is kept
@@ -42,13 +40,10 @@ class SerialRunner(InProcess):
         self._order = lru_cache(maxsize=SEEDS_KEPT)(task.order)  # a shuffle of many millions takes seconds
         self._feed = open_feed(self._examples, task.training.batch, self._device, task.loaders)
         self._model = task.build().to(self._device).train()
-        training = task.training
-        self._factors = factors_of(
-            training.schedule, training.run_steps, training.warmup or 0.0, training.cooldown or 0.0
-        )
+        self._factors = task.training.rate_factors()
         held_out = task.held_out
         self._held_out = None if held_out is None else HeldOut(task, held_out.to(self._device), self._device)
-        self._evaluation_steps = training.evaluation_steps() if held_out is not None else ()
+        self._evaluation_steps = task.training.evaluation_steps() if held_out is not None else ()
 
     def run(self, cell: Cell) -> Outcome:
         """Train one cell; raises what its model, loss or data raise."""
@@ -63,8 +58,8 @@ class SerialRunner(InProcess):
         start = time.perf_counter()
         task, training = self._task, self._training
         task.initialise(self._model, cell.seed)
-        optimizers = make_optimizers(training, self._model, cell.rate)
-        take_step = Step(task, self._model, self._feed or self._examples, optimizers, self._device)
+        optimizers = training.make_optimizers(self._model, cell.rate)
+        take_step = TrainingStep(task, self._model, self._feed or self._examples, optimizers, self._device)
         average = None if training.ema is None else WeightAverage(self._model, training.ema)
         order = self._order(cell.seed)
         if self._feed is not None:

@@ -27,7 +27,7 @@ from depthlr.training.task import Task, logits_and_labels, mean_cross_entropy
 IGNORED = -100  # the label that cross-entropy leaves out
 
 
-class Step:
+class TrainingStep:
     """A model and its optimizers; calling it takes one optimizer step and returns the loss before it."""
 
     def __init__(

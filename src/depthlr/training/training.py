@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.optimizers import check_optimizer
+from depthlr.optimizers import check_optimizer, make_optimizers
 from depthlr.python_name import is_python_name
 from depthlr.training.augment import parse_augment
 from depthlr.training.command import KEY, template_fields
-from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING
+from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING, factors_of
 
-PRECISIONS = ("fp32", "tf32", "bf16")
-METRICS = ("budget", "last_epoch", "validation")
-VARIANCES = ("gating", "he", "own")
-BRANCH_SCALES = ("auto", "last", "each", "none")
-DECAYS = ("all", "weights")
-MUONS = ("all", "hidden")
+CHOICES = {
+    "precision": ("fp32", "tf32", "bf16"),
+    "metric": ("budget", "last_epoch", "validation"),
+    "variance": ("gating", "he", "own"),
+    "branch_scale": ("auto", "last", "each", "none"),
+    "decay": ("all", "weights"),
+    "muon": ("all", "hidden"),
+}
+OPTIMIZER_OPTIONS = ("weight_decay", "momentum", "betas", "eps", "decay", "muon")
 LOSS = "cross_entropy"
 MOMENTUM = 0.9
 WARMUP = 0.1
@@ -72,16 +80,16 @@ class Training:
         check_optimizer("training.optimizer", self.optimizer)
         if not is_python_name(check.text("training.schedule", self.schedule)):
             check.one_of("training.schedule", self.schedule, SCHEDULES)
-        check.one_of("training.precision", self.precision, PRECISIONS)
-        check.one_of("training.metric", self.metric, METRICS)
-        check.one_of("training.variance", self.variance, VARIANCES)
-        check.one_of("training.branch_scale", self.branch_scale, BRANCH_SCALES)
+        for entry, known in CHOICES.items():
+            if getattr(self, entry) != getattr(Training, entry):  # not the default, which may be None
+                check.one_of(f"training.{entry}", getattr(self, entry), known)
         check.count("training.batch", self.batch)
         if self.steps is not None and self.epochs is not None:
             raise DepthlrError("training has both of steps and epochs: give one of them, such as steps = 100.")
         entry, length = ("training.steps", self.steps) if self.epochs is None else ("training.epochs", self.epochs)
         check.count(entry, length, most=MOST_STEPS)
-        self._set(
+        set_entries(
+            self,
             weight_decay=check.number("training.weight_decay", self.weight_decay),
             momentum=self._momentum(),
             warmup=self._warmup(),
@@ -99,6 +107,21 @@ class Training:
         if self.steps is None:
             raise DepthlrError("the length of a run is not given in steps: turn it into steps first.")
         return self.steps
+
+    def make_optimizers(self, model: nn.Module, rate: float | Tensor, *, captured: bool = False) -> list[Optimizer]:
+        """The optimizers of a model.
+
+        Args:
+            model: The model whose trainable parameters are stepped.
+            rate: The rate of every group.
+            captured: Use implementations whose step can be captured in a CUDA graph.
+        """
+        options = {name: getattr(self, name) for name in OPTIMIZER_OPTIONS}
+        return make_optimizers(self.optimizer, model, rate, captured=captured, **options)
+
+    def rate_factors(self) -> list[float]:
+        """The schedule's factor on the rate at every step."""
+        return factors_of(self.schedule, self.run_steps, self.warmup or 0.0, self.cooldown or 0.0)
 
     def for_steps(self, steps: int) -> Training:
         """The same training with its length in steps."""
@@ -134,7 +157,7 @@ class Training:
             check.text("training.key", self.key)
         if not isinstance(self.shell, bool | None):
             raise DepthlrError(f"training.shell is {self.shell!r}: write true or false.")
-        self._set(key=None if self.key == KEY else self.key, shell=self.shell or None)
+        set_entries(self, key=None if self.key == KEY else self.key, shell=self.shell or None)
 
     def _check_nothing_else(self) -> None:
         """Without steps and epochs nothing is trained here, so no entry may say how."""
@@ -177,34 +200,37 @@ class Training:
         if self.betas is not None:
             if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
                 raise DepthlrError(f"training.betas is {self.betas!r}: give two numbers, such as [0.9, 0.95].")
-            self._set(betas=tuple(check.number("an entry of training.betas", beta, below=1) for beta in self.betas))
-        if self.decay is not None:
-            check.one_of("training.decay", self.decay, DECAYS)
-        if self.muon is not None:
-            check.one_of("training.muon", self.muon, MUONS)
-        if self.clip is not None:
-            self._set(clip=check.rate("training.clip", self.clip))
-        if self.eps is not None:
-            self._set(eps=check.rate("training.eps", self.eps))
-        for entry in ("label_smoothing", "ema"):
+            set_entries(
+                self, betas=tuple(check.number("an entry of training.betas", beta, below=1) for beta in self.betas)
+            )
+        below_one = partial(check.number, below=1)
+        checks: dict[str, Callable[[str, Any], float]] = {"clip": check.rate, "eps": check.rate}
+        checks |= {"label_smoothing": below_one, "ema": below_one}
+        for entry, checked in checks.items():
             if getattr(self, entry) is not None:
-                self._set(**{entry: check.number(f"training.{entry}", getattr(self, entry), below=1)})
+                set_entries(self, **{entry: checked(f"training.{entry}", getattr(self, entry))})
         if self.accumulate is not None and self.batch % check.count("training.accumulate", self.accumulate):
             raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
         if self.schedule == "wsd":
             share = COOLDOWN if self.cooldown is None else self.cooldown
-            self._set(cooldown=check.number("training.cooldown", share, below=1))
+            set_entries(self, cooldown=check.number("training.cooldown", share, below=1))
         if self.augment is not None:
-            self._set(augment=parse_augment(self.augment))
+            set_entries(self, augment=parse_augment(self.augment))
         if self.evaluate_at is not None:
             shares = tuple(check.share("an entry of training.evaluate_at", share) for share in self.evaluate_at)
-            self._set(evaluate_at=shares)
+            set_entries(self, evaluate_at=shares)
 
     def _only(self, entry: str, allowed: bool, reason: str) -> None:
         if getattr(self, entry) is not None and not allowed:
             raise DepthlrError(f"training.{entry} is set, but {reason}.")
 
-    def _set(self, **values: Any) -> None:
-        """Writes the canonical form of an entry, as a frozen dataclass must while it is being made."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+
+def set_entries(frozen: Any, **values: Any) -> None:
+    """Write the canonical form of entries into a frozen dataclass that is being made.
+
+    Args:
+        frozen: The dataclass.
+        values: The entries.
+    """
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)

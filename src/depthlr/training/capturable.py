@@ -16,10 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
-from depthlr.optimizers import make_optimizers, reset_state
+from depthlr.optimizers import reset_state
 from depthlr.training.feed import open_feed
-from depthlr.training.schedule import factors_of
-from depthlr.training.step import HeldOut, Step, WeightAverage
+from depthlr.training.step import HeldOut, TrainingStep, WeightAverage
 from depthlr.training.task import Task
 
 
@@ -32,7 +31,7 @@ class Start:
     chances: Tensor  # float32 (steps, batch, ...)
 
 
-class Stepper:
+class CapturableRun:
     """A model, its optimizer and its place in a run; calling it takes one step."""
 
     def __init__(
@@ -55,8 +54,7 @@ class Stepper:
         if compiled:
             compile_repeated(self.model)
         steps = training.run_steps
-        factors = factors_of(training.schedule, steps, training.warmup or 0.0, training.cooldown or 0.0)
-        self._factors = torch.tensor(factors, dtype=torch.float64).to(self.device, torch.float32)
+        self._factors = torch.tensor(training.rate_factors(), dtype=torch.float64).to(self.device, torch.float32)
         self._feed = open_feed(examples, training.batch, self.device, task.loaders)
         self._order = torch.zeros(steps, training.batch, dtype=torch.int64, device=self.device)
         self._chances = torch.zeros_like(task.chances(0), device=self.device)
@@ -64,8 +62,10 @@ class Stepper:
         self._base = torch.zeros(1, device=self.device)
         self.rate = torch.zeros((), device=self.device)
         self.losses = torch.zeros(steps, device=self.device)
-        self.optimizers = make_optimizers(training, self.model, self.rate, captured=True)
-        self._step = Step(task, self.model, self._feed or examples, self.optimizers, self.device, channels_last=images)
+        self.optimizers = training.make_optimizers(self.model, self.rate, captured=True)
+        self._step = TrainingStep(
+            task, self.model, self._feed or examples, self.optimizers, self.device, channels_last=images
+        )
         self.held_out = None if held_out is None else HeldOut(task, held_out, self.device, channels_last=images)
 
     def load(self, start: Start, rate: float) -> None:
