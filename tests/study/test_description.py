@@ -11,8 +11,8 @@ from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.law import grid_spacing
 from depthlr.optimizers import OPTIMIZERS
-from depthlr.study import Data, Models, Search, Study, Training, difference, parse_study, study_from_dict, to_toml
-from depthlr.study.description import SEARCHES, UNCOUNTED, read_study
+from depthlr.study import Data, Models, Search, Study, Training, parse_study, study_from_dict, to_toml
+from depthlr.study.description import SEARCHES, UNCOUNTED, difference, read_study
 from depthlr.training.schedule import SCHEDULES, WARMING
 from depthlr.training.training import CHOICES
 

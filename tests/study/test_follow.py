@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from depthlr.errors import DepthlrError
-from depthlr.study import Environment, Follower, open_store, read_results, read_snapshot
+from depthlr.study import Environment, open_store, read_results, read_snapshot
+from depthlr.study.follow import Follower
 from depthlr.study.record import make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import study

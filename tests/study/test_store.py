@@ -422,7 +422,7 @@ def test_so_is_one_that_has_no_room_for_the_lock(path, monkeypatch, number):
     def full(study, patience):
         raise OSError(number, os.strerror(number), str(study))
 
-    monkeypatch.setattr("depthlr.study.store.Lock", full)
+    monkeypatch.setattr("depthlr.study.store.lock", full)
     with pytest.raises(DepthlrError, match="the disk is full"), open_store(path, STUDY):
         pass
 

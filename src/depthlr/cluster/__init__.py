@@ -1,4 +1,4 @@
-"""Layer 3: executors on many machines, Ray and SLURM."""
+"""Layer 4: executors on many machines, Ray and SLURM."""
 
 from depthlr.cluster.ray import RayExecutor
 from depthlr.cluster.slurm import SlurmExecutor

@@ -1,41 +1,35 @@
-"""Layer 3: a sweep over rates that is described, searched, stored and resumed."""
+"""Layer 4: a sweep over rates that is described, searched, stored and resumed."""
 
 from depthlr.study.ask_tell import ask, create_study, tell
-from depthlr.study.curves import Curve
 from depthlr.study.description import (
     Data,
     Models,
     Search,
     Study,
-    difference,
     parse_study,
     read_study,
     study_from_dict,
     to_toml,
 )
-from depthlr.study.follow import Follower, Snapshot, read_snapshot
+from depthlr.study.follow import read_snapshot
 from depthlr.study.record import Environment, Record, current_environment
 from depthlr.study.results import Results, read_results, to_csv, to_json
 from depthlr.study.run import Progress, SweepInterrupted, sweep, sweep_function
-from depthlr.study.search import Estimate, SearchState, missing_cells, search_state
-from depthlr.study.store import Store, open_store, read_store
-from depthlr.study.task import depths_of, judged_steps, task_at
+from depthlr.study.search import Estimate, SearchState, missing_cells
+from depthlr.study.store import open_store, read_store
+from depthlr.study.task import depths_of, task_at
 from depthlr.training.training import Training
 
 __all__ = [
-    "Curve",
     "Data",
     "Environment",
     "Estimate",
-    "Follower",
     "Models",
     "Progress",
     "Record",
     "Results",
     "Search",
     "SearchState",
-    "Snapshot",
-    "Store",
     "Study",
     "SweepInterrupted",
     "Training",
@@ -43,8 +37,6 @@ __all__ = [
     "create_study",
     "current_environment",
     "depths_of",
-    "difference",
-    "judged_steps",
     "missing_cells",
     "open_store",
     "parse_study",
@@ -52,7 +44,6 @@ __all__ = [
     "read_snapshot",
     "read_store",
     "read_study",
-    "search_state",
     "study_from_dict",
     "sweep",
     "sweep_function",

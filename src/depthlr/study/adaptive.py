@@ -134,6 +134,9 @@ def roughness(curves: Sequence[Mapping[int, float]]) -> float:
     """Root mean square distance of a log loss from the line through its two neighbours, near the curves' optima.
 
     Scaled by what three equally noisy points would show, so it estimates the jitter of one.
+
+    Args:
+        curves: The known losses of each seed, by index into the grid.
     """
     squares = []
     for curve in curves:
@@ -149,7 +152,11 @@ def roughness(curves: Sequence[Mapping[int, float]]) -> float:
 
 
 def best_index(curve: Mapping[int, float]) -> int:
-    """The index of the least loss, the smaller rate of equals."""
+    """The index of the least loss, the smaller rate of equals.
+
+    Args:
+        curve: The known losses, by index into the grid.
+    """
     return min(curve, key=lambda index: (curve[index], index))
 
 

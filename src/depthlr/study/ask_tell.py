@@ -63,8 +63,8 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
     """Keep the losses on these lines of JSON; returns how many cells are new.
 
     Args:
-        path: the study's file.
-        lines: an object each: `size`, `seed` and `rate` as `ask` gave them, and `loss` (null if it diverged), or
+        path: The study's file.
+        lines: An object each: `size`, `seed` and `rate` as `ask` gave them, and `loss` (null if it diverged), or
             `failure` with the reason why there is none. `accuracy` and `seconds` may be added.
     """
     study = read_store(path).study

@@ -53,7 +53,11 @@ class Curve:
 
 
 def chance_loss(study: Study) -> float | None:
-    """The cross-entropy of guessing with equal probabilities. None if loss or number of classes is not known."""
+    """The cross-entropy of guessing with equal probabilities. None if loss or number of classes is not known.
+
+    Args:
+        study: The study.
+    """
     if study.model.spec is None:
         return None
     spec = parse_spec(study.model.spec)

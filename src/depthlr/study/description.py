@@ -82,7 +82,11 @@ class Models:
         return f"{self.vary} (argument)" if self.vary in OUR_NAMES else self.vary
 
     def at(self, size: int) -> ModelSpec:
-        """The model of one size."""
+        """The model of one size.
+
+        Args:
+            size: The value of the argument that is varied.
+        """
         if self.spec is None or self.vary is None:
             raise DepthlrError(NOTHING_TO_TRAIN)
         return parse_spec(self.spec).with_arguments(**{self.vary: size})

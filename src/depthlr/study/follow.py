@@ -29,7 +29,11 @@ class Snapshot:
     version: int
 
     def by(self, metric: str | None) -> Snapshot:
-        """The same moment, judged by another stored metric, as `Results.by` takes it; None changes nothing."""
+        """The same moment, judged by another stored metric, as `Results.by` takes it; None changes nothing.
+
+        Args:
+            metric: The metric.
+        """
         return self if metric is None else replace(self, results=self.results.by(metric))
 
 

@@ -68,7 +68,8 @@ class Record:
 
     def row(self) -> tuple[Any, ...]:
         """As the store writes it, in the order of RECORD_COLUMNS."""
-        return (*self.head, self.losses, self.sha256, self.evaluations, self.failure)
+        *values, diverged, seconds, finished = self.head
+        return (*values, int(diverged), seconds, finished, self.losses, self.sha256, self.evaluations, self.failure)
 
 
 def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:

@@ -77,7 +77,11 @@ class Results:
         return bool(values) and None not in values
 
     def loss_of(self, record: Record) -> float:
-        """What a cell is judged by; infinite if it diverged, or if the chosen metric is not finite."""
+        """What a cell is judged by; infinite if it diverged, or if the chosen metric is not finite.
+
+        Args:
+            record: The finished cell.
+        """
         if self.chosen_metric is None or record.diverged:
             return record.loss
         loss = stored_metric(record, self.chosen_metric, self.study.training.epochs)
@@ -102,7 +106,11 @@ class Results:
         return tuple(self._curve(size, seed, found[size, seed]) for size, seed in found)
 
     def inside(self, size: int) -> tuple[Optimum, ...]:
-        """The seeds' optima at a size; those at the edge of the range are left out, being bounds and no optima."""
+        """The seeds' optima at a size; those at the edge of the range are left out, being bounds and no optima.
+
+        Args:
+            size: The size.
+        """
         return self._inside.get(size, ())
 
     @cached_property
@@ -182,7 +190,11 @@ class Results:
         return fit_power_law(at, rates, spacing=self.study.search.spacing, pooling=pooling)
 
     def rows(self, *, times: bool = False) -> list[dict[str, Any]]:
-        """One row per cell, by size, seed and rate. An unknown depth is None, a diverged loss infinite."""
+        """One row per cell, by size, seed and rate. An unknown depth is None, a diverged loss infinite.
+
+        Args:
+            times: Add the seconds that the cell took, and when it was finished.
+        """
         table = []
         for record in self.records:
             cell = record.cell
@@ -218,7 +230,11 @@ class Results:
 
 
 def results_of(content: Content) -> Results:
-    """Results from what a store holds; damaged records do not count."""
+    """Results from what a store holds; damaged records do not count.
+
+    Args:
+        content: What a study's file holds.
+    """
     records = tuple(content.records[cell] for cell in sorted(content.records))
     # Whoever trains by the study has its data, whose digest is kept.
     described = content.data_digest is not None
@@ -229,8 +245,8 @@ def read_results(path: Path | str, metric: str | None = None) -> Results:
     """Results of a study's file, finished or not.
 
     Args:
-        path: the study's file.
-        metric: a stored metric, as `Results.by` takes it; the study's own if None.
+        path: The study's file.
+        metric: A stored metric, as `Results.by` takes it. None takes the study's own.
     """
     results = results_of(read_store(path))
     return results if metric is None else results.by(metric)
@@ -267,7 +283,11 @@ def to_json(results: Results, *, times: bool = False) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same."""
+    """Nothing for an unknown value; floats as Python's repr writes them, which reads back the same.
+
+    Args:
+        value: A number, a text, or None.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -43,10 +43,21 @@ class Progress:
     """Told of a sweep as it goes. This one does nothing; a subclass shows it."""
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
-        """Before the first cell: what an earlier run left, and what is still to come."""
+        """Before the first cell: what an earlier run left, and what is still to come.
+
+        Args:
+            known: The cells that an earlier run finished.
+            damaged: The cells whose records cannot be trusted.
+            estimate: What is still to come.
+        """
 
     def finished(self, record: Record, estimate: Estimate) -> None:
-        """A cell is done and kept."""
+        """A cell is done and kept.
+
+        Args:
+            record: The cell.
+            estimate: What is still to come.
+        """
 
 
 def sweep(

@@ -19,7 +19,12 @@ from depthlr.training.cell import Cell
 
 
 def exhaustive(search: Search, sizes: Sequence[int]) -> Plan:
-    """One wave: no cell depends on another, so cells of several sizes may be trained at once."""
+    """One wave: no cell depends on another, so cells of several sizes may be trained at once.
+
+    Args:
+        search: The grid and the seeds.
+        sizes: The sizes, ascending.
+    """
     yield [Cell(size, seed, rate) for size in sizes for seed in search.seeds for rate in search.rates]
 
 
@@ -76,7 +81,13 @@ class SearchState:
         return len(self._losses)
 
     def tell(self, cell: Cell, loss: float, seconds: float | None = None) -> bool:
-        """Add a loss; True if that was the last one of a wave, so that `missing` is the next wave."""
+        """Add a loss. Return True if that was the last one of a wave, so that `missing` is the next wave.
+
+        Args:
+            cell: The trained cell.
+            loss: Its loss, infinite if it diverged.
+            seconds: How long it took, if that is known.
+        """
         self._keep(cell, loss, seconds)
         if cell not in self._missing:
             return False
@@ -87,7 +98,11 @@ class SearchState:
         return True
 
     def finished(self, size: int) -> bool:
-        """Whether the current wave asks for no more cells of a size."""
+        """Whether the current wave asks for no more cells of a size.
+
+        Args:
+            size: The size.
+        """
         return not self._counts.missing[size]
 
     def estimate(self) -> Estimate:
@@ -170,7 +185,11 @@ class CellCounts:
             self._layers += cell.size
 
     def ask(self, cells: Iterable[Cell]) -> None:
-        """Count the cells of a new wave, which are missing."""
+        """Count the cells of a new wave, which are missing.
+
+        Args:
+            cells: The cells that are not trained yet.
+        """
         for cell in cells:
             self.missing[cell.size] += 1
             self._take(cell)

@@ -25,7 +25,7 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
-from depthlr.study.lock import Lock
+from depthlr.study.lock import lock
 from depthlr.study.record import RECORD_COLUMNS, Content, Environment, Record, read_facts, read_record
 from depthlr.training.cell import Cell
 
@@ -63,7 +63,11 @@ class Store:
             return replace(found, damaged=(*self._dropped, *found.damaged))
 
     def ran_on(self, environment: Environment) -> None:
-        """Keep what runs the cells to come, after those that ran the ones before; none of them twice."""
+        """Keep what runs the cells to come, after those that ran the ones before; none of them twice.
+
+        Args:
+            environment: The machine and its software.
+        """
         with _sentences(self.path), _transaction(self._connection):
             known = json.loads(fact_rows(self._connection).get("environments", "[]"))
             if vars(environment) not in known:
@@ -82,7 +86,11 @@ class Store:
             self._connection.execute("DELETE FROM cells WHERE failure != ''")
 
     def put(self, *records: Record) -> None:
-        """Keep finished cells, all or none, for good once this returns; damaged records of them are replaced."""
+        """Keep finished cells, all or none, for good once this returns; damaged records of them are replaced.
+
+        Args:
+            records: The cells.
+        """
         marks = ", ".join("?" * len(RECORD_COLUMNS))
         with _sentences(self.path), _transaction(self._connection):
             self._connection.executemany(
@@ -115,7 +123,7 @@ def open_store(
             raise DepthlrError(f"{path} is a folder: name the file in it that is to keep the study.")
     with ExitStack() as stack:
         with _sentences(place):  # of the file's own troubles alone, not of what happens while it is open
-            stack.enter_context(Lock(place, patience))
+            stack.enter_context(lock(place, patience))
             connection = stack.enter_context(_connection(place, "rwc"))
             # No pages: an empty file, as a killed first run may leave it. SQLite sees none in a tiny file either.
             new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
@@ -168,7 +176,11 @@ def reading(path: Path, patience: float = WRITE_TIMEOUT) -> Iterator[sqlite3.Con
 
 
 def fact_rows(connection: sqlite3.Connection) -> dict[str, str]:
-    """The facts as they are stored, each of them held to its digest."""
+    """The facts as they are stored, each of them held to its digest.
+
+    Args:
+        connection: A connection to a study's file.
+    """
     rows = dict(connection.execute("SELECT name, value FROM facts NOT INDEXED").fetchall())
     kept = rows.pop(DIGESTS, None)
     if kept is None and _pragma(connection, "user_version") < SCHEMA:
@@ -181,7 +193,12 @@ def fact_rows(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
-    """Refuse a file with a broken page; False if only rows or indexes disagree, which reading the tables survives."""
+    """Refuse a file with a broken page; False if only rows or indexes disagree, which reading the tables survives.
+
+    Args:
+        path: The file, for the error.
+        connection: A connection to it.
+    """
     found = [str(line) for (line,) in connection.execute("PRAGMA integrity_check")]
     for line in found:
         if line != "ok" and not ROW_COMPLAINT.match(line):
@@ -191,7 +208,11 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
 
 
 def cell_columns(connection: sqlite3.Connection) -> str:
-    """The columns of a record, as a query names them; NULL for one that an older file has not."""
+    """The columns of a record, as a query names them; NULL for one that an older file has not.
+
+    Args:
+        connection: A connection to a study's file.
+    """
     there = [row[1] for row in connection.execute("PRAGMA table_info(cells)")]
     missing = [f"NULL AS {name}" for name in RECORD_COLUMNS if name not in there]
     return ", ".join([*there, *missing])

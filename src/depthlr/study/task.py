@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from itertools import chain
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,11 @@ from depthlr.training.training import LOSS, Training
 
 
 def load_data(study: Study) -> tuple[Examples, Examples | None]:
-    """The examples that a study trains on, and those that it is evaluated on, if any."""
+    """The examples that a study trains on, and those that it is evaluated on, if any.
+
+    Args:
+        study: The study.
+    """
     data, held_out = study.data, study.data.validation
     if held_out is None:
         return load(data.name, data.folder), None
@@ -37,7 +42,12 @@ def load_data(study: Study) -> tuple[Examples, Examples | None]:
 
 
 def data_digest(examples: Examples | None, held_out: Examples | None = None) -> str | None:
-    """What a study's file remembers of its data: the digest of the examples, or of both parts."""
+    """What a study's file remembers of its data: the digest of the examples, or of both parts.
+
+    Args:
+        examples: The training data. None if another program has them.
+        held_out: What cells are evaluated on, if anything.
+    """
     if examples is None or held_out is None:
         return None if examples is None else examples.digest
     return hashlib.sha256(f"{examples.digest} {held_out.digest}".encode()).hexdigest()
@@ -91,7 +101,12 @@ def training_in_steps(study: Study, examples: Examples) -> Training:
 
 
 def epoch_steps(study: Study, examples: Examples) -> int:
-    """Steps in one pass over the examples that the study takes."""
+    """Steps in one pass over the examples that the study takes.
+
+    Args:
+        study: The study.
+        examples: What it trains on.
+    """
     count = len(examples) if study.data.limit is None else min(len(examples), study.data.limit)
     return steps_per_epoch(count, study.training.batch)
 
@@ -118,13 +133,8 @@ def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterIn
     """The planned initialization; nothing if the model keeps its builder's."""
     if study.training.variance == "own":
         return ()
-    variance: Variance = "he" if study.training.variance == "he" else "gating"
-    return init_plan(model, example, variance=variance, branch_scale=_branch_scale(study))
-
-
-def _branch_scale(study: Study) -> BranchScale:
-    scales: dict[str, BranchScale] = {"auto": "auto", "last": "last", "each": "each", "none": "none"}
-    return scales[study.training.branch_scale]
+    variance, scale = cast(Variance, study.training.variance), cast(BranchScale, study.training.branch_scale)
+    return init_plan(model, example, variance=variance, branch_scale=scale)
 
 
 def depths_of(study: Study, input: str | None = None) -> dict[int, int]:

@@ -67,7 +67,11 @@ class Tuning:
 
 
 def check_recipe(study: Study) -> None:
-    """Raise if a study cannot be tuned as a recipe: it needs a model and two sizes."""
+    """Raise if a study cannot be tuned as a recipe: it needs a model and two sizes.
+
+    Args:
+        study: The recipe.
+    """
     if study.model.spec is None:
         raise DepthlrError(
             "tune counts the depth of both models, so the recipe needs model.spec and model.vary: add them, or tune "
@@ -81,12 +85,19 @@ def check_recipe(study: Study) -> None:
 
 
 def source_study(study: Study) -> Study:
-    """The sweep that tunes the source."""
+    """The sweep that tunes the source.
+
+    Args:
+        study: The recipe.
+    """
     return replace(study, model=replace(study.model, sizes=study.model.sizes[:1]))
 
 
 def tuned_rate(results: Results) -> float:
     """The tuned rate of the source.
+
+    Args:
+        results: The sweep of the source.
 
     Raises:
         DepthlrError: Every seed has its best rate at an edge of the grid, or nothing trained.

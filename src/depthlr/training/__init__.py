@@ -3,7 +3,7 @@
 from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.command import Commands
 from depthlr.training.engine import open_engine
-from depthlr.training.executor import BySize, Executor, Handle, InProcess, Limits
+from depthlr.training.executor import BySize, Executor, InProcess, Limits
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.serial import SerialRunner, try_step
 from depthlr.training.task import Task, mean_cross_entropy
@@ -17,7 +17,6 @@ __all__ = [
     "Evaluation",
     "Executor",
     "GraphRunner",
-    "Handle",
     "InProcess",
     "Limits",
     "Outcome",
