@@ -19,8 +19,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from depthlr.energy.step import step_direction
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
-from depthlr.trace.record import Watch, trace
+from depthlr.trace.record import Watch
 from depthlr.trace.run import force_eager, preserve_state
+from depthlr.trace.tracing import trace
 from experiments.transferbench.step import Change, Step
 
 Batch = tuple[Tensor, Tensor]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, effective_depth
-from depthlr.trace import record, run
+from depthlr.trace import tracing
 
 WIDTH = 8
 held: dict[int, Tensor] = {}
@@ -53,7 +53,7 @@ class Net(nn.Module):
 @pytest.fixture(autouse=True)
 def faked(monkeypatch):
     """Every model counts as large."""
-    monkeypatch.setattr(record, "SMALL_MODEL", 0)
+    monkeypatch.setattr(tracing, "SMALL_MODEL", 0)
 
 
 @pytest.mark.parametrize("mask", [cached, lambda n: cached_pair(n)[0], in_dict], ids=["lru_cache", "of a pair", "dict"])
@@ -105,7 +105,7 @@ def test_a_failed_run_does_not_search_the_heap_for_every_weight(monkeypatch) -> 
             return self.cells(self.layers(x))[0]
 
     searched = []
-    monkeypatch.setattr(run, "_drop", searched.append)
+    monkeypatch.setattr(tracing, "_drop", searched.append)
     model = Refused()
     with pytest.raises(DepthlrError, match="recurrent"):
         effective_depth(model, torch.randn(2, 5, WIDTH))

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from torch import Tensor, nn
 
 from depthlr.init.plan import init_plan
 from depthlr.models.build import build
-from depthlr.trace import record
+from depthlr.trace import tracing
 from depthlr.trace.depth import depth_of, effective_depth
+from depthlr.trace.record import Recorder
+from depthlr.trace.run import arguments_of
 
 SPECS = (
     "mlp?layers=3&width=8",
@@ -27,14 +30,13 @@ SPECS = (
     "cct?blocks=2&width=8&heads=2",
     "gpt?blocks=2&width=8&heads=2",
 )
-WAYS = (record._run_real, record._run_on_zeros, record._run_fake)
+WAYS = (tracing._run_real, tracing._run_on_zeros, tracing._run_fake)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_way_sees_the_same_units(spec):
     model, example = build(spec)
-    options = {"integers_are_signal": False, "allow_recurrence": False}
-    seen = [depth_of(way(model, record.arguments_of(example), options)) for way in WAYS]
+    seen = [depth_of(way(model, arguments_of(example), partial(Recorder, model))) for way in WAYS]
     assert seen[0] == seen[1] == seen[2]
 
 
@@ -42,10 +44,10 @@ def test_every_way_sees_the_same_units(spec):
 def test_a_large_model_takes_no_memory_and_a_small_one_no_compiler(meta, monkeypatch):
     used = []
     for name in ("_run_real", "_run_on_zeros", "_run_fake"):
-        way = getattr(record, name)
-        monkeypatch.setattr(record, name, lambda *given, way=way, name=name: used.append(name) or way(*given))
+        way = getattr(tracing, name)
+        monkeypatch.setattr(tracing, name, lambda *given, way=way, name=name: used.append(name) or way(*given))
     for spec in ("mlp?layers=2&width=8", "mlp?layers=2&width=2048"):
-        record.trace(*build(spec, meta=meta))
+        tracing.trace(*build(spec, meta=meta))
     assert used == ["_run_on_zeros" if meta else "_run_real", "_run_fake"]
 
 
@@ -76,7 +78,7 @@ class Dropping(nn.Module):
 @pytest.mark.parametrize("small", [0, 2**21], ids=["fake", "real"])
 @pytest.mark.parametrize("draw", [random.random, lambda: torch.rand([])], ids=["python", "torch"])
 def test_layers_that_training_drops_at_random_count(draw, small, monkeypatch):
-    monkeypatch.setattr(record, "SMALL_MODEL", small)
+    monkeypatch.setattr(tracing, "SMALL_MODEL", small)
     model = Dropping(draw).train()
     model.layers[0].eval()
     states = random.getstate(), torch.get_rng_state()

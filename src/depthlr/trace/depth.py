@@ -15,7 +15,7 @@ from depthlr.law.carried_rate import BATCH_NORM, PRE_NORM
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import Distances, compute_distances
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import trace
+from depthlr.trace.tracing import trace
 from depthlr.trace.units import Unit, units_of
 
 Units = int | Sequence[type[nn.Module]] | None

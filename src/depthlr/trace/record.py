@@ -2,23 +2,19 @@
 
 The *signal* starts at the floating-point inputs, and at look-ups of parameters by integer inputs (token ids). Integer
 and boolean values (masks, positions) are followed only as indices, so that a mask added to attention scores is not
-taken for a residual branch. Small models run with real tensors, large models with fake tensors if possible.
+taken for a residual branch.
 """
 
 from __future__ import annotations
 
-import contextlib
-import traceback
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.func import functional_call
 from torch.nn.functional import linear
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
@@ -27,29 +23,9 @@ from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
-from depthlr.trace.run import (
-    Arguments,
-    arguments_of,
-    cannot_run,
-    check_runnable,
-    clean_path,
-    empty_caches,
-    force_eager,
-    is_sharded,
-    keep_all_layers,
-    logits_of,
-    move_to_model,
-    preserve_state,
-    preserve_weights,
-    readouts_of,
-    release_fake_tensors,
-    silence_fake_tensor_log,
-    tensors_in,
-    unwrap,
-)
+from depthlr.trace.run import Arguments, clean_path, logits_of, readouts_of, tensors_in
 
 See = Callable[[int, Tensor], None]  # of a node and its value
-SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers
 
 
 @dataclass(frozen=True)
@@ -94,6 +70,17 @@ def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 def _are_whole_powers(exponents: tuple[Any, ...]) -> bool:
     """Are these whole powers, such as squares and cubes? Then q exists for every base."""
     return all(isinstance(power, int | float) and power >= 1 and power % 1 == 0 for power in exponents)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What an operation reads. Dictionaries without values are ordered sets."""
+
+    signal: dict[int, None] = field(default_factory=dict)  # nodes
+    indices: dict[int, None] = field(default_factory=dict)  # nodes
+    weights: dict[str, None] = field(default_factory=dict)  # parameters
+    operands: list[Tensor] = field(default_factory=list)  # tensors that come from parameters
+    composed: bool = False  # does one of these come from several parameters?
 
 
 class Recorder(TorchFunctionMode):
@@ -181,14 +168,35 @@ class Recorder(TorchFunctionMode):
         if key not in self._references:
             self._references[key] = weakref.ref(tensor, lambda _: self._forget(key))
 
+    def _tag_all(self, tensors: Iterable[Tensor], role: Role, value: Any) -> None:
+        for tensor in tensors:
+            self._tag(tensor, role, value)
+
     def _forget(self, key: int) -> None:
         self._tags.pop(key, None)
         self._references.pop(key, None)
 
-    def _nodes(self, tensors: Iterable[Tensor], role: Role) -> tuple[int, ...]:
-        """The nodes of those tensors that have this role."""
-        tags = [self._tags.get(id(t)) for t in tensors]
-        return tuple(dict.fromkeys(tag[1] for tag in tags if tag is not None and tag[0] is role))
+    def _read(self, tensors: Iterable[Tensor]) -> _Read:
+        """What the tags of some tensors say."""
+        found = _Read()
+        for tensor in tensors:
+            role, value = self._tags.get(id(tensor)) or self._tag_of_gathered(tensor)
+            if role is Role.signal:
+                found.signal[value] = None
+            elif role is Role.index:
+                found.indices[value] = None
+            elif role is Role.weight:
+                found.operands.append(tensor)
+                found.weights.update(dict.fromkeys(value))
+                found.composed |= len(value) > 1
+        return found
+
+    def _tag_of_gathered(self, tensor: Tensor) -> tuple[Role, Any]:
+        """The tag of a tensor without one: a constant, or a parameter that FSDP gathered during the run."""
+        if not isinstance(tensor, nn.Parameter):
+            return Role.constant, None
+        self._tag(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._tags)}",))
+        return self._tags[id(tensor)]
 
     def _flows(self, tensor: Tensor) -> bool:
         """Can this tensor carry the signal, or only an index or a mask?"""
@@ -208,9 +216,11 @@ class Recorder(TorchFunctionMode):
         while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
-            self._join(type(module).__name__, args, output, (clean_path(n) for n, _ in module.named_parameters()))
-            made = self._nodes([t for t in tensors_in(output) if self._flows(t)], Role.signal)
-            self.graph.calls[self._stack[-1]].output = made[0] if made else None
+            flowing = [t for t in tensors_in(output) if self._flows(t)]
+            if hidden := [t for t in flowing if id(t) not in self._tags]:
+                weights = dict.fromkeys(clean_path(name) for name, _ in module.named_parameters())
+                self._add_hidden(type(module).__name__, tensors_in(args), hidden, weights)
+            self.graph.calls[self._stack[-1]].output = next(iter(self._read(flowing).signal), None)
         if len(self._stack) > 1:
             self._stack.pop()
 
@@ -222,23 +232,26 @@ class Recorder(TorchFunctionMode):
             result = call_scripted(function, *args, **kwargs)
             with torch._C.DisableTorchFunction():
                 given = list(tensors_in((args, kwargs)))
-                weights = [n for t in given if (tag := self._tags.get(id(t))) and tag[0] is Role.weight for n in tag[1]]
-                self._join(function.name, given, result, weights, _activation(function, args, kwargs))
+                hidden = [t for t in tensors_in(result) if self._flows(t) and id(t) not in self._tags]
+                if hidden:
+                    weights = self._read(given).weights
+                    self._add_hidden(function.name, given, hidden, weights, _activation(function, args, kwargs))
             return result
 
         return call
 
-    def _join(
-        self, name: str, given: Any, output: Any, weights: Iterable[str], activation: Activation | None = None
+    def _add_hidden(
+        self,
+        name: str,
+        given: Iterable[Tensor],
+        outputs: list[Tensor],
+        weights: Iterable[str],
+        activation: Activation | None = None,
     ) -> None:
-        """Connect the outputs of a hidden kernel to its inputs."""
-        hidden = [t for t in tensors_in(output) if self._flows(t) and id(t) not in self._tags]
-        sources = self._nodes(tensors_in(given), Role.signal) if hidden else ()
-        if sources:
-            names = tuple(dict.fromkeys(weights))
-            node = Node(name, sources, names, bool(names), self._stack[-1])
-            node.activation = activation
-            self._add(node, hidden)
+        """Add a node that connects the outputs of a hidden kernel to the signal that it read."""
+        names = tuple(weights)
+        if signal := tuple(self._read(given).signal):
+            self._add(Node(name, signal, names, bool(names), self._stack[-1], activation=activation), outputs)
 
     # -- operations ----------------------------------------------------------------------------------------------
     def __torch_function__(
@@ -251,53 +264,37 @@ class Recorder(TorchFunctionMode):
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
                 "counted; from Python, units= counts it your way, by classes or as a number of units."
             )
-        arguments = list(tensors_in(args))
-        if kwargs:
-            arguments.extend(tensors_in(kwargs))
-        self._tag_gathered(arguments)
-        sources = self._nodes(arguments, Role.signal)
-        indices = self._nodes(arguments, Role.index)
-        operands = [t for t in arguments if self._tags.get(id(t), (None,))[0] is Role.weight]
+        read = self._read(tensors_in((args, kwargs) if kwargs else args))
         result = func(*args, **kwargs)
         outputs = [args[0]] if name == "__setitem__" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
-        if name == "view_as" and len(arguments) == 2 and arguments[0] is arguments[1]:
-            # PyTorch does this where a custom function, such as that of a gradient hook, returns its input.
-            if tag := self._tags.get(id(arguments[0])):
-                self._tag(result, *tag)
+        if name == "view_as" and len(args) == 2 and args[0] is args[1] and id(args[0]) in self._tags:
+            # A custom function returned its input, as that of a gradient hook does.
+            self._tag(result, *self._tags[id(args[0])])
             return result
-        weights = tuple(dict.fromkeys(n for t in operands for n in self._tags[id(t)][1]))
-        lookup = name in ops.LOOKUPS and bool(indices and weights) and not sources
-        if (sources or lookup) and name not in ops.SHAPE_ONLY:
-            node = Node(name, sources or indices, weights, scope=self._stack[-1])
+        is_lookup = name in ops.LOOKUPS and bool(read.indices and read.weights) and not read.signal
+        if name in ops.SHAPE_ONLY or not (read.signal or read.indices or read.weights):
+            self._tag_all(outputs, Role.constant, None)
+        elif read.signal or is_lookup:
+            node = Node(name, tuple(read.signal or read.indices), tuple(read.weights), scope=self._stack[-1])
             node.factor = ops.constant_factor(name, args, kwargs)
-            node.fan_in = 1 if lookup else ops.fan_in(name, args, kwargs, operands) if weights else 0
-            is_chain = name in ops.MATRIX_PRODUCTS and len(operands) > 1  # x A B is x (A B)
-            node.composed = is_chain or any(len(self._tags[id(t)][1]) > 1 for t in operands)
+            if read.weights:
+                node.fan_in = 1 if is_lookup else ops.fan_in(name, args, kwargs, read.operands)
+            is_chain = name in ops.MATRIX_PRODUCTS and len(read.operands) > 1  # x A B is x (A B)
+            node.composed = is_chain or read.composed
             self._record(node, func, args, kwargs, outputs)
-            return result
-        role: Role = Role.constant
-        value: Any = None
-        if name not in ops.SHAPE_ONLY and (indices or weights):
-            role, value = (Role.index, indices[0]) if indices else (Role.weight, weights)
-        for tensor in outputs:
-            self._tag(tensor, role, value)
+        elif read.indices:
+            self._tag_all(outputs, Role.index, next(iter(read.indices)))
+        else:
+            self._tag_all(outputs, Role.weight, tuple(read.weights))
         return result
-
-    def _tag_gathered(self, arguments: list[Tensor]) -> None:
-        """Tag parameters that FSDP gathered during the run: they were not declared."""
-        for tensor in arguments:
-            if isinstance(tensor, nn.Parameter) and id(tensor) not in self._tags:
-                self._tag(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._tags)}",))
 
     def _record(
         self, node: Node, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
     ) -> None:
         flowing = [t for t in outputs if self._flows(t)]
-        for tensor in outputs:
-            if not self._flows(tensor):
-                self._tag(tensor, Role.index, node.inputs[0])
+        self._tag_all([t for t in outputs if not self._flows(t)], Role.index, node.inputs[0])
         if not flowing:
             return
         shape = flowing[0].shape or (1,)
@@ -315,16 +312,15 @@ class Recorder(TorchFunctionMode):
             node.name not in ops.POWERS or _are_whole_powers((*args[1:], *kwargs.values()))
         ):
             node.activation = _activation(func, args, kwargs)
-        # A write into a view also writes into its base.
         in_place = node.name.endswith("_") or node.name.startswith("__i")
-        bases = [t._base for t in flowing if t._base is not None] if in_place and args and args[0] is flowing[0] else []
-        self._add(node, [*flowing, *bases])
+        if in_place and args and args[0] is flowing[0]:  # a write into a view also writes into its base
+            flowing += [t._base for t in flowing if t._base is not None]
+        self._add(node, flowing)
 
     def _add(self, node: Node, outputs: list[Tensor]) -> None:
         node.outputs = len(outputs)
         self.graph.nodes.append(node)
-        for tensor in outputs:
-            self._tag(tensor, Role.signal, len(self.graph.nodes) - 1)
+        self._tag_all(outputs, Role.signal, len(self.graph.nodes) - 1)
         if outputs:
             self._show(lambda: outputs[0])
 
@@ -354,112 +350,3 @@ def _in_projection(
     biases = (None, None, None) if bias is None else bias.chunk(3)
     parts = zip((query, key, value), weights, biases, strict=True)
     return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])
-
-
-def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
-    """Record the graph of one run of `model` on `example`. The model is not changed.
-
-    Args:
-        model: The model to run.
-        example: A tensor, a tuple of positional or a mapping of named arguments.
-        allow_recurrence: Accept LSTM, GRU and RNN layers.
-        in_its_mode: Keep the training mode of the modules; else they are evaluated.
-    """
-    model = unwrap(model)
-    check_runnable(model)
-    arguments = move_to_model(model, arguments_of(example))
-    with contextlib.nullcontext() if in_its_mode else keep_all_layers(model):
-        for integers_are_signal in (False, True):
-            graph = _trace(model, arguments, integers_are_signal, allow_recurrence)
-            if graph.readout != ROOT:
-                return graph
-    raise DepthlrError(
-        "the model's output does not depend on the example through any torch operation, so it has no depth to count."
-    )
-
-
-def _trace(model: nn.Module, arguments: Arguments, integers_are_signal: bool, allow_recurrence: bool) -> Graph:
-    options = _Options(integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence)
-    on_meta = any(p.is_meta for p in model.parameters())
-    runs: list[Run] = [
-        _run_fake,
-        *([] if on_meta else [_run_real]),
-    ]  # a real run if the model reads values or holds real tensors
-    if is_sharded(model):
-        runs = [_run_real]
-    elif _is_small(model, arguments):
-        runs = [_run_on_zeros, _run_fake] if on_meta else [_run_real]
-    for run in runs:
-        try:
-            return run(model, arguments, options)
-        except DepthlrError:
-            raise
-        except Exception as error:
-            failed = error
-    raise cannot_run(failed) from failed
-
-
-def _is_small(model: nn.Module, arguments: Arguments) -> bool:
-    """Is a real run fast? Fake tensors import PyTorch's compiler, which takes a second."""
-    inputs = [leaf for leaf in torch.utils._pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
-    own = [*model.parameters(), *model.buffers()]
-    return (
-        all(tensor.device.type in ("cpu", "meta") for tensor in (*own, *inputs))
-        and sum(tensor.numel() for tensor in own) <= SMALL_MODEL
-        and sum(tensor.numel() for tensor in inputs) <= SMALL_EXAMPLE
-    )
-
-
-class _Options(TypedDict):
-    integers_are_signal: bool
-    allow_recurrence: bool
-
-
-Run = Callable[[nn.Module, Arguments, _Options], Graph]
-
-
-def _run_fake(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with preserve_state(model):
-        try:
-            with mode, silence_fake_tensor_log():
-                graph = _run_shadows(model, arguments, options)
-        except BaseException as error:
-            # The frames of a failed run hold all its tensors, and to find who holds a tensor is a search of the heap.
-            traceback.clear_frames(error.__traceback__)
-            empty_caches(mode)
-            raise
-    release_fake_tensors(mode)  # after the attributes of the model are restored
-    return graph
-
-
-def _run_on_zeros(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    with preserve_state(model):
-        return _run_shadows(model, arguments, options)
-
-
-def _run_shadows(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    """Run with new tensors in place of parameters, buffers and inputs: fake tensors, or zeros."""
-
-    def shadow(tensor: Tensor) -> Tensor:
-        device = torch.device("cpu") if tensor.is_meta else tensor.device
-        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
-
-    parameters = {name: shadow(p) for name, p in model.named_parameters()}
-    buffers = {name: shadow(b) for name, b in model.named_buffers()}
-    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, shadow, arguments)
-    recorder = Recorder(model, parameters, **options)
-    recorder.feed((args, kwargs))
-    with force_eager(), torch.no_grad(), recorder:
-        recorder.close(functional_call(model, {**parameters, **buffers}, args, kwargs))
-    return recorder.graph
-
-
-def _run_real(model: nn.Module, arguments: Arguments, options: _Options) -> Graph:
-    # Copies: a tensor that is passed twice is two inputs, and a model may write into its inputs.
-    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, torch.clone, arguments)
-    recorder = Recorder(model, dict(model.named_parameters()), **options)
-    recorder.feed((args, kwargs))
-    with force_eager(), torch.no_grad(), preserve_state(model), preserve_weights(model), recorder:
-        recorder.close(model(*args, **kwargs))
-    return recorder.graph

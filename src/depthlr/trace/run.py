@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import gc
-import logging
 import random
 import sys
 import warnings
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError, kind_and_message
@@ -33,8 +28,6 @@ WRAPPER_NAMES = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_modul
 # Exact types only: subclasses may refuse to be cleared or filled, as Hugging Face outputs do.
 CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
 GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-Contents = dict[int, tuple[Any, Any]]
-"""Containers with a copy of their contents, by id: modules may share a container."""
 
 
 def arguments_of(example: Any) -> Arguments:
@@ -139,18 +132,6 @@ def keep_all_layers(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def silence_fake_tensor_log() -> Iterator[None]:
-    """Fake tensors log a traceback before they raise. The caller gets the exception and needs no log."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-@contextlib.contextmanager
 def force_eager() -> Iterator[None]:
     """Disable compiled graphs and fused inference kernels, which hide their operations."""
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -201,49 +182,67 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
     Containers are restored in place, because hook handles and other modules refer to the same objects.
     """
     attributes = [(module, vars(module).copy()) for module in model.modules()]
-    contents: Contents = {}
+    containers: dict[int, tuple[Any, Any]] = {}  # with their contents, by id: modules may share a container
+    values = []
+    pending = [value for _, own in attributes for value in own.values()]
+    while pending:
+        value = pending.pop()
+        if type(value) not in CONTAINERS:
+            values.append(value)
+        elif id(value) not in containers:
+            containers[id(value)] = (value, value.copy() if value else ())  # most dictionaries of hooks are empty
+            if value:
+                pending.extend(value.values() if isinstance(value, dict) else value)
+    kinds = {type(value) for value in values}  # few types; isinstance on every value is slow
+    of_tensors = {kind for kind in kinds if issubclass(kind, Tensor)}
+    of_generators = {kind for kind in kinds if issubclass(kind, GENERATORS)}
+    written = [value for value in values if type(value) in of_tensors and _may_be_written(value)]
     for _, own in attributes:
-        _remember(own.values(), contents)
-    groups = [*(own.values() for _, own in attributes), *(_values(copied) for _, copied in contents.values())]
-    held = [value for group in groups for value in group]
-    kinds = {type(value) for value in held}  # few types; isinstance on every value is slow
-    values = [(tensor, tensor.detach().clone()) for _, own in attributes for tensor in _tensors_to_restore(own)]
-    known = {id(tensor) for tensor, _ in values}
-    tensors, generators = ({kind for kind in kinds if issubclass(kind, sought)} for sought in (Tensor, GENERATORS))
-    others = [
-        (value, value._version, value.detach().clone())
-        for value in held
-        if type(value) in tensors and id(value) not in known and _is_writable(value)
-    ]
-    states = [_state(value) for value in held if type(value) in generators]
+        if own.get("max_norm") is not None:  # an embedding that shortens its weights when it runs
+            written.extend(own["_parameters"].values())
+    tensors = [(tensor, tensor.detach().clone()) for tensor in written]
+    generators = [_state(value) for value in values if type(value) in of_generators]
     try:
         yield
     finally:
         for module, own in attributes:
             module.__dict__.clear()
             module.__dict__.update(own)
-        for container, copied in contents.values():
-            _refill(container, copied)
+        for container, contents in containers.values():
+            _refill(container, contents)
         with torch.no_grad():
-            for tensor, value in _changed_tensors(values):
+            for tensor, value in _changed_tensors(tensors):
                 tensor.copy_(value)
-            for tensor, version, value in others:
-                if tensor._version != version:
-                    tensor.copy_(value)
-        for put_back in states:
-            put_back()
+        for restore in generators:
+            restore()
 
 
-def _changed_tensors(values: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+def _may_be_written(tensor: Tensor) -> bool:
+    """Is this a buffer or another plain tensor that a forward pass may write into, and not a weight?"""
+    is_weight = isinstance(tensor, nn.Parameter) or tensor.requires_grad
+    has_values = tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_meta
+    return has_values and not is_weight and not tensor.is_inference()
+
+
+def _refill(container: Any, contents: Any) -> None:
+    if container or contents:
+        container.clear()
+        if isinstance(container, list | deque):
+            container.extend(contents)
+        else:
+            container.update(contents)
+
+
+def _changed_tensors(tensors: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
     """The tensors whose values changed. Others are not written, since a backward pass may still need them.
 
     Values are compared because BatchNorm does not change `_version`. All flags are read from the device at once.
     """
-    if not values:
+    if not tensors:
         return []
-    differ = [(tensor != value).any() for tensor, value in values]
+    differ = [(tensor != value).any() for tensor, value in tensors]
     flags = torch.stack([flag.to(differ[0].device) for flag in differ]).tolist()
-    return [pair for pair, changed in zip(values, flags, strict=True) if changed]
+    return [pair for pair, changed in zip(tensors, flags, strict=True) if changed]
 
 
 @contextlib.contextmanager
@@ -270,85 +269,3 @@ def _state(generator: Any) -> Callable[[], Any]:
     if isinstance(generator, np.random.RandomState):
         return partial(generator.set_state, generator.get_state())
     return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
-
-
-def _tensors_to_restore(own: Mapping[str, Any]) -> Iterator[Tensor]:
-    """Tensors that a forward pass writes: buffers, and the weights of an embedding with `max_norm`."""
-    shortened = own["_parameters"].values() if own.get("max_norm") is not None else ()
-    for tensor in (*own["_buffers"].values(), *shortened):
-        plain = tensor is not None and tensor.layout is torch.strided and not tensor.is_quantized
-        if plain and not tensor.is_meta:
-            yield tensor
-
-
-def _is_writable(tensor: Tensor) -> bool:
-    """Does `_version` of this tensor count writes?"""
-    return not (isinstance(tensor, nn.Parameter) or tensor.requires_grad or tensor.is_meta or tensor.is_inference())
-
-
-def _values(container: Any) -> Iterable[Any]:
-    return container.values() if isinstance(container, dict) else container
-
-
-def _remember(values: Iterable[Any], contents: Contents) -> None:
-    for value in values:
-        if type(value) in CONTAINERS and id(value) not in contents:
-            contents[id(value)] = (value, value.copy())
-            if value:
-                _remember(_values(value), contents)
-
-
-def _refill(container: Any, held: Any) -> None:
-    if container or held:
-        container.clear()
-        if isinstance(container, list | deque):
-            container.extend(held)
-        else:
-            container.update(held)
-
-
-def release_fake_tensors(mode: FakeTensorMode) -> None:
-    """Empty the caches that still hold a fake tensor of this mode after a run.
-
-    Raises:
-        DepthlrError: If something other than a cache holds one. The next real run would get it.
-    """
-    if not _living_fake_tensors(mode):
-        return
-    gc.collect()  # frees most of them
-    empty_caches(mode)
-    gc.collect()
-    if _living_fake_tensors(mode):
-        raise DepthlrError(
-            "the model keeps tensors outside of its modules, where they cannot be put back, and is too large to be "
-            "counted on real ones: hold them in the model, or in a dict or functools.lru_cache, and build it anew."
-        )
-
-
-def _living_fake_tensors(mode: FakeTensorMode) -> list[FakeTensor]:
-    # type(), not isinstance(): some objects override __class__.
-    return [one for one in gc.get_objects() if type(one) is FakeTensor and one.fake_mode is mode]
-
-
-def empty_caches(mode: FakeTensorMode) -> None:
-    """Remove fake tensors of this mode from caches. Also needed after a failed run, whose traceback holds them."""
-    for tensor in _living_fake_tensors(mode):
-        _drop(tensor)
-
-
-def _drop(held: Any) -> None:
-    """Remove an object from the lru_caches and dicts that hold it, directly or in a tuple."""
-    for holder in gc.get_referrers(held):
-        if isinstance(holder, functools._lru_cache_wrapper):
-            holder.cache_clear()
-        elif isinstance(holder, tuple):
-            _drop(holder)
-        elif isinstance(holder, dict) and not _is_namespace(holder):
-            for key in [key for key, value in holder.items() if value is held]:
-                del holder[key]
-
-
-def _is_namespace(holder: dict[Any, Any]) -> bool:
-    """Does this dict hold the variables of a module or the attributes of an object? These must stay."""
-    owners = gc.get_referrers(holder)
-    return any(isinstance(o, ModuleType) or getattr(o, "__dict__", None) is holder for o in owners)
