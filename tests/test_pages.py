@@ -70,7 +70,7 @@ def readers_names_on(page: str) -> dict[str, Any]:
         names["gpt2"] = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_head=2, n_layer=1))
         names["token_loader"] = [{"input_ids": rows, "labels": rows} for rows in ids.split(4)]
         names["x"], names["y"] = next(iter(names["loader"]))
-        names["model"], names["small"], names["large"] = Net(2), Net(2), Net(4)
+        names["model"], names["shallow"], names["deep"] = Net(2), Net(2), Net(4)
         names["rate"], names["fit"] = 1e-3, depthlr.fit_power_law([3, 5, 9], [0.3, 0.2, 0.1])
     return names
 

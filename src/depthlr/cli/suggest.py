@@ -22,8 +22,8 @@ def suggest(
 ) -> None:
     """Suggest a rate for a model as it is initialised.
 
-    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
-    exponent, that of the rule 'constant'.
+    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
+    rates fall much more slowly with depth: use the rule 'constant'.
     """
     on = measurement_data(options)
     given = prepare_measurement(model, on)

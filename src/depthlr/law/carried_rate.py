@@ -21,8 +21,8 @@ NOT_INIT = (
     "initialisation alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
 )
 EVIDENCE = (
-    "Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter "
-    "exponent, that of the rule 'constant'."
+    "Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned rates "
+    "fall much more slowly with depth: use the rule 'constant'."
 )
 CONSTANT_EVIDENCE = (
     "The exponent and its interval were fitted on 6 recipes of 1,200 steps with warm-up and decay, over a factor of "

@@ -237,9 +237,9 @@ def transfer_rate(
     Initialize both models by `init_` for the law, and as they will be trained for `Measured`. The result's `in_scope`
     says whether the rule's assumptions hold. Its `notes`, which are printed with it, say what speaks against the rate.
 
-    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
-    exponent, that of the rule 'constant'.
-    It is the default for recipes with a schedule or of 500 steps or more.
+    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
+    rates fall much more slowly with depth: use the rule 'constant'. It is the default for recipes with a schedule or
+    of 500 steps or more.
 
     Args:
         rate: The rate tuned on the source.

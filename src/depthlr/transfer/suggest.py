@@ -127,8 +127,8 @@ def suggest_rate(
 
     Model, gradients, optimizer and random states are not changed.
 
-    Intervals were calibrated on runs of 100 to 200 steps. Longer runs with warm-up and decay want a much flatter
-    exponent, that of the rule 'constant'.
+    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
+    rates fall much more slowly with depth: use the rule 'constant'.
 
     Args:
         model: A model, or a function that builds it. A function lets the suggestion average over initializations, which
