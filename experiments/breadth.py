@@ -135,14 +135,17 @@ HF: dict[str, str | None] = {
     "segformer": "8*2 + 5",
     **dict.fromkeys(("albert", "mobilevit")),
 }
-DEPTHS = {f"timm/{name}": sum_ for name, sum_ in TIMM.items()} | {f"hf/{name}": sum_ for name, sum_ in HF.items()}
+DEPTHS: dict[str, str | None] = {}
+DEPTHS |= {f"timm/{name}": convention for name, convention in TIMM.items()}
+DEPTHS |= {f"hf/{name}": convention for name, convention in HF.items()}
 
 TINY = "hidden_size=32&intermediate_size=64&num_hidden_layers=3&num_attention_heads=2&vocab_size=64"
 IMAGE = "3x64x64"
 ENERGIES: dict[str, str | None] = {
-    **{f"timm/{name}": IMAGE for name in ("resnet18", "resnet26", "convnextv2_atto", "mobilenetv2_100", "regnety_002")},
-    **{f"timm/{name}": IMAGE for name in ("mobilenetv3_small_100", "efficientnet_b0", "repvgg_a0", "pvt_v2_b0")},
-    **{f"timm/{name}": IMAGE for name in ("poolformer_s12", "edgenext_xx_small", "densenet121")},
+    **dict.fromkeys(("timm/resnet18", "timm/resnet26", "timm/convnextv2_atto", "timm/mobilenetv2_100"), IMAGE),
+    **dict.fromkeys(("timm/regnety_002", "timm/mobilenetv3_small_100", "timm/efficientnet_b0"), IMAGE),
+    **dict.fromkeys(("timm/repvgg_a0", "timm/pvt_v2_b0", "timm/poolformer_s12", "timm/edgenext_xx_small"), IMAGE),
+    "timm/densenet121": IMAGE,
     "timm/vit_tiny_patch16_224?img_size=64": None,
     "timm/mixer_s16_224?img_size=64": None,  # its head starts at zero
     "timm/xcit_nano_12_p16_224": IMAGE,
@@ -166,7 +169,9 @@ def bags() -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 def depth_row(model: str, convention: str | None) -> dict[str, Any]:
     """Count one model, and compare the count with the convention."""
-    expected = sum(_product(term) for term in convention.split("+")) if convention else None
+    expected = None
+    if convention:
+        expected = sum(_product(term) for term in convention.split("+"))
     row: dict[str, Any] = {"model": model, "convention": convention, "expected": expected}
     begin = time.perf_counter()
     try:
@@ -204,6 +209,7 @@ def energy_row(model: str, shape: str | None, optimizer: str) -> dict[str, Any]:
         warnings.simplefilter("always")
         found = update_energy(made.train(), _batch(example), _loss, optimizer)
     differences = any("finite differences" in str(one.message) for one in caught)
+    way = "finite differences" if differences else "forward mode"
     return {
         "model": model,
         "input": shape,
@@ -212,7 +218,7 @@ def energy_row(model: str, shape: str | None, optimizer: str) -> dict[str, Any]:
         "mean_energy": found.mean,
         "readout_energy": found.readout,
         "rate": found.rate if found.mean else None,  # a head that starts at zero moves nothing before it
-        "way": "finite differences" if differences else "forward mode",
+        "way": way,
         "seconds": round(time.perf_counter() - begin, 2),
     }
 
@@ -244,27 +250,20 @@ def write_page(page: Path = PAGE) -> None:
     energies = read_table(RESULTS / "energy.csv", ENERGY_COLUMNS)
     verdicts = ("right", "out of scope", "wrong", "not checked")
     libraries = {"timm": "timm/", "Hugging Face": "hf/"}
-    counts = [
-        (name, *(str(sum(r["verdict"] == v and r["model"].startswith(start) for r in depths)) for v in verdicts))
-        for name, start in libraries.items()
-    ]
+    counts = []
+    for name, start in libraries.items():
+        found = [row["verdict"] for row in depths if row["model"].startswith(start)]
+        counts.append((name, *(str(found.count(verdict)) for verdict in verdicts)))
     put(page, "summary", markdown_table(("library", *verdicts), counts))
     rows = [
         (r["model"], r["convention"] or "–", r["counted"] or "refused", r["verdict"], r["seconds"], _short(r["notes"]))
         for r in depths
     ]
     put(page, "depth", markdown_table(("model", "by hand", "counted", "verdict", "seconds", "note"), rows))
-    measured = [
-        (
-            f"`{r['model']}`",
-            r["optimizer"],
-            r["units"],
-            *(f"{float(r[name]):.3g}" for name in ("mean_energy", "readout_energy")),
-            r["way"],
-            r["seconds"],
-        )
-        for r in energies
-    ]
+    measured = []
+    for r in energies:
+        mean, readout = f"{float(r['mean_energy']):.3g}", f"{float(r['readout_energy']):.3g}"
+        measured.append((f"`{r['model']}`", r["optimizer"], r["units"], mean, readout, r["way"], r["seconds"]))
     head = ("model", "optimizer", "units", "mean energy", "readout energy", "measured by", "seconds")
     put(page, "energy", markdown_table(head, measured))
 

@@ -160,6 +160,8 @@ def measure(root: Path) -> dict[str, str]:
     code = sum(len(source.code_lines) for source in sources)
     nodes = [node for source in sources for node in ast.walk(source.tree)]
     raises = sum(isinstance(node, ast.Raise) and node.exc is not None for node in nodes)  # a bare raise passes one on
+    tries = sum(isinstance(node, ast.Try) for node in nodes)
+    dense_statements = sum(isinstance(node, ast.stmt) and dense(node) for node in nodes)
     docstrings = sum(len(source.docstring_lines) for source in sources)
     imports = sum(len(source.import_lines) for source in sources)
     rows = {
@@ -170,10 +172,8 @@ def measure(root: Path) -> dict[str, str]:
         "import lines, share of all lines": f"{imports / sum(lengths):.0%}",
         "public names defined in several modules": f"{len(repeated_names(sources))}",
         f"lines of code in repeated blocks ({BLOCK} lines or more)": f"{repeated_lines(sources)}",
-        "statements with two or more comprehensions, conditional expressions or lambdas": (
-            f"{sum(dense(node) for node in nodes if isinstance(node, ast.stmt))}"
-        ),
-        "`raise` / `try`": f"{raises} / {sum(isinstance(node, ast.Try) for node in nodes)}",
+        "statements with two or more comprehensions, conditional expressions or lambdas": f"{dense_statements}",
+        "`raise` / `try`": f"{raises} / {tries}",
         "docstring lines per 100 lines of code": f"{100 * docstrings / code:.0f}",
     }
     pages = {"README": [root / "README.md"], "docs": sorted((root / "docs").glob("*.md"))}
@@ -252,7 +252,9 @@ def revision(rev: str, folder: Path) -> Path:
 def table(columns: dict[str, dict[str, str]]) -> str:
     """Markdown, one row for each title that a column has."""
     titles = dict.fromkeys(title for rows in columns.values() for title in rows)
-    lines = [[title, *(rows.get(title, "-") for rows in columns.values())] for title in titles]
+    lines = []
+    for title in titles:
+        lines.append([title, *(rows.get(title, "-") for rows in columns.values())])
     return markdown_table(["", *columns], lines)
 
 

@@ -62,32 +62,16 @@ if TYPE_CHECKING:
 else:
     # A name is imported when it is first used: importing torch takes two seconds, and arithmetic does not need it.
     _HOMES = {
-        "energy": (
-            "Energy",
-            "EnergyOverSeeds",
-            "PersistentEnergy",
-            "persistent_energy",
-            "update_energy",
-            "update_energy_over_seeds",
-        ),
-        "errors": ("DepthlrError",),
-        "init": ("gating_factor", "init_"),
-        "law": ("CarriedRate", "Fit", "fit_power_law"),
-        "study": ("sweep_function",),
-        "trace": ("Depth", "effective_depth"),
-        "transfer": (
-            "Recipe",
-            "SuggestedRate",
-            "TransferCheck",
-            "check_transfer",
-            "group_multipliers",
-            "param_groups",
-            "rules",
-            "suggest_rate",
-            "transfer_rate",
-        ),
+        "energy": "Energy EnergyOverSeeds PersistentEnergy persistent_energy update_energy update_energy_over_seeds",
+        "errors": "DepthlrError",
+        "init": "gating_factor init_",
+        "law": "CarriedRate Fit fit_power_law",
+        "study": "sweep_function",
+        "trace": "Depth effective_depth",
+        "transfer": "Recipe SuggestedRate TransferCheck check_transfer group_multipliers param_groups rules "
+        "suggest_rate transfer_rate",
     }
-    _HOME = {name: module for module, names in _HOMES.items() for name in names}
+    _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:
         if name in _HOME:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from depthlr.law.rules import pathsum_transfer, transfer_by_power
+from depthlr.law.rules import pathsum_transfer
+from depthlr.transfer.rules import Law, Recipe
 from experiments.pages import markdown_table
 from experiments.paper.main import CIFAR10_RESNET
 from experiments.paper.page.kept import Kept
@@ -24,7 +25,7 @@ def pathsum_rates(kept: Kept) -> dict[str, dict[int, float]]:
     start = tuned[first]
     found = {
         "tuned": tuned,
-        "law": {size: transfer_by_power(start, depths[first], depths[size]) for size in tuned},
+        "law": {size: Law().carry(start, Recipe(depths[first]), Recipe(depths[size])).rate for size in tuned},
         "PathSum": {size: pathsum_transfer(start, source=(PLAIN, first), target=(PLAIN, size)) for size in tuned},
     }
     if energies is not None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
-from depthlr.energy.persistent import PersistentEnergy
+from depthlr.energy.persistent import PersistentEnergy, rate_over_draws
 from depthlr.errors import DepthlrError
 from depthlr.law.curve import geometric
-from depthlr.law.rules import rule_named
 from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, escape_label, text_colour
 from depthlr.study.results import Over, Results
-from depthlr.transfer.recipe import Energies, family_of
+from depthlr.trace.depth import Depth
+from depthlr.transfer.recipe import Energies, MeasuredModel, ModelLike, Recipe
+from depthlr.transfer.rules import Rule, make_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,20 +85,30 @@ def predictions(
         over: Effective depth, or the size that the study varies.
     """
     tuned, depths = tuned_by_depth(results, over), optima_by_depth(results, over)
-    family = family_of(results.study.training.optimizer)
+    optimizer = results.study.training.optimizer
 
-    def by_rule(rule: str) -> Predict:
-        return lambda source, target: rule_named(rule).new_rate(tuned[source], source, target, family)
+    def by_rule(rule: Rule, models: Mapping[float, ModelLike] | None = None) -> Predict:
+        def predict(source: float, target: float) -> float:
+            ends = (source, target) if models is None else (models[source], models[target])
+            return rule.carry(tuned[source], *(Recipe(end, optimizer=optimizer) for end in ends)).rate
 
-    found = {rule: by_rule(rule) for rule in rules}
-    if energies is not None:
-        missing = sorted(set(depths) - set(energies))
-        if missing:
-            raise DepthlrError(f"There is no energy of depth {missing[0]:g}: measure the models of every depth.")
-        rates = {depth: energies[depth].rate for depth in depths}
-        rule = "measured" if isinstance(next(iter(energies.values())), PersistentEnergy) else "am-mup"
-        found[rule] = lambda source, target: tuned[source] * rates[target] / rates[source]
-    return found
+        return predict
+
+    found = {rule: by_rule(make_rule(rule)) for rule in rules}
+    if energies is None:
+        return found
+    missing = sorted(set(depths) - set(energies))
+    if missing:
+        raise DepthlrError(f"There is no energy of depth {missing[0]:g}: measure the models of every depth.")
+    measured: dict[float, ModelLike] = {}
+    for depth, energy in energies.items():
+        if isinstance(energy, PersistentEnergy):
+            measured[depth] = MeasuredModel(Depth(int(depth), int(depth)), rate_over_draws([energy]))
+        else:
+            measured[depth] = energy
+    persistent = any(isinstance(model, MeasuredModel) for model in measured.values())
+    rule = "measured" if persistent else "am-mup"
+    return found | {rule: by_rule(make_rule(rule), measured)}
 
 
 def errors_by_rule(
