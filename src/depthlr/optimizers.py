@@ -36,7 +36,12 @@ def named_optimizers(name: str, model: nn.Module, rate: float = 1e-3) -> list[Op
 
 
 def check_optimizer(entry: str, name: object) -> None:
-    """Raise if there is no optimizer of that name, or none in this version of torch."""
+    """Raise if there is no optimizer of that name, or none in this version of torch.
+
+    Args:
+        entry: What the error calls the name.
+        name: The name.
+    """
     check.one_of(entry, name, OPTIMIZERS)
     if name == "muon" and not hasattr(torch.optim, "Muon"):
         raise DepthlrError("Muon needs PyTorch 2.9 or newer: install it, or choose another optimizer.")
@@ -103,13 +108,21 @@ def make_optimizers(
 
 
 def decayed_parameters(model: nn.Module) -> set[int]:
-    """The ids of weights that shrink where norms, biases and embeddings are left out."""
+    """The ids of weights that shrink where norms, biases and embeddings are left out.
+
+    Args:
+        model: The model.
+    """
     embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     return {id(p) for p in model.parameters() if p.dim() >= 2} - embedded
 
 
 def outer_parameters(model: nn.Module) -> set[int]:
-    """The ids of embeddings' and the head's weights: the head is the last linear layer that the model defines."""
+    """The ids of embeddings' and the head's weights: the head is the last linear layer that the model defines.
+
+    Args:
+        model: The model.
+    """
     embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     return embedded | {id(module.weight) for module in linear[-1:]}
@@ -165,7 +178,11 @@ def _orthogonalize(matrices: Tensor) -> Tensor:  # (count, rows, columns)
 
 
 def reset_state(optimizers: Sequence[Optimizer]) -> None:
-    """Set moments and step counts to zero, in place: the state before the first step."""
+    """Set moments and step counts to zero, in place: the state before the first step.
+
+    Args:
+        optimizers: The optimizers.
+    """
     for optimizer in optimizers:
         for slots in optimizer.state.values():
             for value in slots.values():

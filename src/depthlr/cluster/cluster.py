@@ -39,7 +39,13 @@ class Cluster:
         one_of("--on", self.on, ("ray", "slurm"))
 
     def executor(self, make_task: MakeTask, limits: Limits | None, workers: int | None) -> Executor:
-        """Trains cells there; `workers` cells at a time."""
+        """Trains cells there; `workers` cells at a time.
+
+        Args:
+            make_task: Returns the task of a size. It is picklable.
+            limits: What a cell may cost.
+            workers: How many cells train at a time.
+        """
         if self.on == "ray":
             from depthlr.cluster.ray import RayExecutor
 

@@ -16,12 +16,12 @@ class RayExecutor(JobExecutor):
     """Trains each cell as one task of Ray. The task of the cells, with its data, is put into Ray's store once.
 
     Args:
-        make_task: the task of a size; picklable.
+        make_task: The task of a size; picklable.
         num_cpus: CPUs of a cell.
         num_gpus: GPUs of a cell; a fraction shares one GPU between cells.
-        capacity: cells that are under way at once; as many as the cluster has room for unless given.
-        limits: the time limit of a cell, and how often it is tried again after its worker or machine was lost.
-        address: of the cluster, as `ray.init` takes it. A connection that is open already is used, and left open.
+        capacity: Cells that are under way at once; as many as the cluster has room for unless given.
+        limits: The time limit of a cell, and how often it is tried again after its worker or machine was lost.
+        address: Of the cluster, as `ray.init` takes it. A connection that is open already is used, and left open.
     """
 
     def __init__(

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import torch
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Cell, Outcome
-from depthlr.training.serial import WarmRunner
+from depthlr.training.cell import Cell, Outcome, outcome_or_failure
+from depthlr.training.serial import SerialExecutor
 from depthlr.training.task import MakeTask
 
 
 def needed(module: str, extra: str) -> Any:
-    """A module, or a sentence that says how to install it."""
+    """A module, or a sentence that says how to install it.
+
+    Args:
+        module: The name of the module.
+        extra: The extra of depthlr that installs it.
+    """
     try:
         return import_module(module)
     except ImportError as error:
@@ -23,7 +29,7 @@ def needed(module: str, extra: str) -> Any:
 
 
 # -- on the other machine ----------------------------------------------------------------------------------------------
-_WARM: dict[str, WarmRunner] = {}  # the last one, by the name of its task
+_EXECUTORS: dict[str, SerialExecutor] = {}  # the last one, by the name of its task
 
 
 def train_cell(name: str, load: Callable[[], MakeTask], cell: Cell, device: str, threads: int) -> Outcome:
@@ -37,7 +43,7 @@ def train_cell(name: str, load: Callable[[], MakeTask], cell: Cell, device: str,
         threads: The threads of torch on a CPU.
     """
     torch.set_num_threads(threads)
-    if name not in _WARM:
-        _WARM.clear()
-        _WARM[name] = WarmRunner(lambda size: load()(size), device)
-    return _WARM[name].train(cell)
+    if name not in _EXECUTORS:
+        _EXECUTORS.clear()
+        _EXECUTORS[name] = SerialExecutor(lambda size: load()(size), device)
+    return outcome_or_failure(partial(_EXECUTORS[name].run, cell))

@@ -21,15 +21,15 @@ class SlurmExecutor(JobExecutor):
     """Trains cells as jobs, those that wait together as one array job. Their result files are polled.
 
     Args:
-        make_task: the task of a size; picklable. It is written to the folder once, with its data.
-        folder: where jobs, logs and results lie; all machines must see it.
-        capacity: cells that are under way at once.
-        limits: the time limit of a cell, its time in the queue included, and how often it is tried again after its job
+        make_task: The task of a size; picklable. It is written to the folder once, with its data.
+        folder: Where jobs, logs and results lie; all machines must see it.
+        capacity: Cells that are under way at once.
+        limits: The time limit of a cell, its time in the queue included, and how often it is tried again after its job
             was lost. Give the job's own limit as `timeout_min`.
-        device: what a job trains on.
+        device: What a job trains on.
         cluster: "slurm"; "local" runs the jobs as processes of this machine.
-        poll: seconds between two looks at the result files.
-        options: of the jobs, as submitit takes them: `timeout_min`, `cpus_per_task`, `gpus_per_node`,
+        poll: Seconds between two looks at the result files.
+        options: Of the jobs, as submitit takes them: `timeout_min`, `cpus_per_task`, `gpus_per_node`,
             `slurm_partition` and others.
     """
 

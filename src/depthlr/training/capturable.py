@@ -69,7 +69,12 @@ class CapturableRun:
         self.held_out = None if held_out is None else HeldOut(task, held_out, self.device, channels_last=images)
 
     def load(self, start: Start, rate: float) -> None:
-        """Begin a run at a rate. Asynchronous on a GPU."""
+        """Begin a run at a rate. Asynchronous on a GPU.
+
+        Args:
+            start: What the seed decides.
+            rate: The rate.
+        """
         with torch.no_grad():
             for name, tensor in (*self.model.named_parameters(), *self.model.named_buffers()):
                 tensor.copy_(start.state[name])
@@ -151,7 +156,11 @@ def draw_start(task: Task, model: nn.Module, seed: int, device: torch.device, *,
 
 
 def compile_repeated(model: nn.Module) -> None:
-    """Compile what repeats (the layers or blocks of a ModuleList): one compilation serves all of them, at any depth."""
+    """Compile what repeats (the layers or blocks of a ModuleList): one compilation serves all of them, at any depth.
+
+    Args:
+        model: The model. Its modules are compiled in place.
+    """
     for module in model.modules():
         if isinstance(module, nn.ModuleList):
             alike: dict[str, list[nn.Module]] = defaultdict(list)

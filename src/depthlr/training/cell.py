@@ -45,7 +45,11 @@ class Outcome:
 
 
 def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
-    """What a run returns, or a failed outcome with the reason if the model, its loss or its data raise or exit."""
+    """What a run returns, or a failed outcome with the reason if the model, its loss or its data raise or exit.
+
+    Args:
+        train: The run.
+    """
     start = time.monotonic()
     try:
         return train()
@@ -70,6 +74,10 @@ BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is b
 
 
 def has_diverged(losses: NDArray[np.float32]) -> bool:
-    """Is a loss not finite, or did it grow beyond hope?"""
+    """Is a loss not finite, or did it grow beyond hope?
+
+    Args:
+        losses: The losses of the steps so far, at least one.
+    """
     hopeless = BLOW_UP * max(1.0, float(losses[0]))  # may be beyond single precision
     return not bool((np.isfinite(losses) & (losses.astype(np.float64) <= hopeless)).all())

@@ -40,7 +40,12 @@ TAIL = 4096  # bytes of standard error in which its last line is looked for
 
 
 def template_fields(entry: str, template: object) -> set[str]:
-    """The fields among {rate}, {size} and {seed} that a text has; any other brace is refused."""
+    """The fields among {rate}, {size} and {seed} that a text has; any other brace is refused.
+
+    Args:
+        entry: What errors call the text.
+        template: The text.
+    """
     text = check.text(entry, template)
     try:
         found = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(text) if name is not None]
@@ -56,12 +61,22 @@ def template_fields(entry: str, template: object) -> set[str]:
 
 
 def fill_template(template: str, cell: Cell) -> str:
-    """The text with a cell's numbers; a rate as Python writes it, which reads back the same."""
+    """The text with a cell's numbers; a rate as Python writes it, which reads back the same.
+
+    Args:
+        template: The text with {rate}, {size} and {seed}.
+        cell: The cell.
+    """
     return template.format(rate=repr(cell.rate), size=cell.size, seed=cell.seed)
 
 
 def read_report(line: str, key: str = KEY) -> dict[str, Any] | None:
-    """The object on a line of output, if it is one that holds `key`: JSON, or a Python dict as Hugging Face prints."""
+    """The object on a line of output, if it is one that holds `key`: JSON, or a Python dict as Hugging Face prints.
+
+    Args:
+        line: The line.
+        key: The entry that holds the loss.
+    """
     text = line.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return None
@@ -269,7 +284,12 @@ def _file_stamp(path: Path | None) -> tuple[int, int, int] | None:
 
 
 def read_result(path: Path, key: str) -> Mapping[str, Any] | None:
-    """The object of a result file that holds the loss: the whole file, its last line with one, or its last row."""
+    """The object of a result file that holds the loss: the whole file, its last line with one, or its last row.
+
+    Args:
+        path: The file.
+        key: The entry that holds the loss.
+    """
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".csv":
         rows = [row for row in csv.DictReader(text.splitlines()) if row.get(key)]

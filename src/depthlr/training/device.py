@@ -34,7 +34,11 @@ def explain_full_memory() -> Iterator[None]:
 
 @contextlib.contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """Set how matrix products and convolutions are computed on a GPU, and put the setting back."""
+    """Set how matrix products and convolutions are computed on a GPU, and put the setting back.
+
+    Args:
+        precision: "fp32", "tf32" or "bf16".
+    """
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
     torch.backends.cudnn.benchmark = True
@@ -45,7 +49,12 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
 
 def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """bf16 activations with fp32 weights, or nothing. Casts are not cached: a captured graph must make its own."""
+    """bf16 activations with fp32 weights, or nothing. Casts are not cached: a captured graph must make its own.
+
+    Args:
+        precision: "bf16" casts.
+        device: Where the model runs.
+    """
     if precision != "bf16":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from depthlr.training.device import available_cores, default_device
 from depthlr.training.executor import BySize, Executor, Limits
 from depthlr.training.graphs import MOST_LANES, GraphRunner
-from depthlr.training.serial import SerialRunner
+from depthlr.training.serial import SerialExecutor
 from depthlr.training.task import MakeTask
 from depthlr.training.workers import Workers
 
@@ -32,7 +32,7 @@ def open_engine(
     if device.startswith("cuda"):
         executor = BySize(_Graphs(make_task, device, limits))
     elif count == 1 and limits.timeout is None:
-        executor = BySize(lambda size: SerialRunner(make_task(size), device))
+        executor = SerialExecutor(make_task, device)
     else:
         executor = Workers(make_task, count, limits)
     with closing(executor):

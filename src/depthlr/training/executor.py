@@ -25,8 +25,8 @@ class Limits:
     """What a cell may cost.
 
     Args:
-        timeout: seconds after which a cell is given up; None waits for ever.
-        retries: how often a cell is tried again after its process died. An error of the model's own code is final.
+        timeout: Seconds after which a cell is given up. None waits for ever.
+        retries: How often a cell is tried again after its process died. An error of the model's own code is final.
     """
 
     timeout: float | None = None
@@ -89,7 +89,11 @@ class Executor(ABC):
         self._open = 0  # submitted, and neither finished nor cancelled
 
     def submit(self, cell: Cell) -> Handle:
-        """Queue a cell."""
+        """Queue a cell.
+
+        Args:
+            cell: The cell.
+        """
         handle = Handle(cell, self)
         self._waiting.append(handle)
         self._open += 1
@@ -102,7 +106,11 @@ class Executor(ABC):
         return self._collected()
 
     def train(self, cells: Iterable[Cell]) -> Generator[tuple[Cell, Outcome], None, None]:
-        """Submit cells, and yield them with their outcomes as they finish. Closed early, it cancels the others."""
+        """Submit cells, and yield them with their outcomes as they finish. Closed early, it cancels the others.
+
+        Args:
+            cells: The cells.
+        """
         handles = dict.fromkeys(map(self.submit, cells))
         try:
             while handles:
@@ -116,7 +124,11 @@ class Executor(ABC):
                 handle.cancel()
 
     def cancel(self, handle: Handle) -> bool:
-        """Give up one of this executor's cells, as `Handle.cancel` does."""
+        """Give up one of this executor's cells, as `Handle.cancel` does.
+
+        Args:
+            handle: The submitted cell.
+        """
         if handle._begun and not self.stop(handle):
             return False
         handle._cancelled = True
@@ -133,7 +145,11 @@ class Executor(ABC):
         """
 
     def stop(self, handle: Handle) -> bool:
-        """End a cell that is being trained; False if that cannot be done."""
+        """End a cell that is being trained; False if that cannot be done.
+
+        Args:
+            handle: The submitted cell.
+        """
         return False
 
     def close(self) -> None:  # noqa: B027 (most executors hold nothing)
@@ -171,7 +187,11 @@ class InProcess(Executor):
 
     @abstractmethod
     def run(self, cell: Cell) -> Outcome:
-        """Train one cell; what it raises is the reason why the cell failed."""
+        """Train one cell; what it raises is the reason why the cell failed.
+
+        Args:
+            cell: The cell.
+        """
 
     def work(self, timeout: float | None = None) -> None:
         handle = self._next()
@@ -272,7 +292,7 @@ class BySize(Executor):
     One of them is open at a time, so its model stays warm. It is closed when a cell of another size is next.
 
     Args:
-        open_runner: makes the executor of a size.
+        open_runner: Makes the executor of a size.
     """
 
     def __init__(self, open_runner: Callable[[int], Executor]) -> None:

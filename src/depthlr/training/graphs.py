@@ -287,7 +287,12 @@ class GraphRunner(Executor):
 
 
 def capture(function: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:
-    """The function's work on the device, recorded once: each call replays it."""
+    """The function's work on the device, recorded once: each call replays it.
+
+    Args:
+        function: Work on the device, without a look at values.
+        stream: The stream on which it is captured.
+    """
     graph = torch.cuda.CUDAGraph()
     generator = torch.cuda.default_generators[stream.device.index or 0]
     spare = generator.clone_state()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from depthlr.random_states import preserve_random_states
 from depthlr.trace.run import preserve_attributes
-from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged, outcome_or_failure
+from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess
 from depthlr.training.feed import open_feed
@@ -46,7 +46,11 @@ class SerialRunner(InProcess):
         self._evaluation_steps = task.training.evaluation_steps() if held_out is not None else ()
 
     def run(self, cell: Cell) -> Outcome:
-        """Train one cell; raises what its model, loss or data raise."""
+        """Train one cell; raises what its model, loss or data raise.
+
+        Args:
+            cell: The cell.
+        """
         with preserve_attributes(self._model):
             return self._one(cell)
 
@@ -100,8 +104,8 @@ class SerialRunner(InProcess):
         return self._held_out.evaluation(steps)
 
 
-class WarmRunner:
-    """Trains cells of any size. The model of the last size stays warm; after a failure it is built anew.
+class SerialExecutor(InProcess):
+    """Trains cells of any size in this process, one after the other. The model of the last size stays warm.
 
     Args:
         make_task: Returns the task of a size.
@@ -109,25 +113,27 @@ class WarmRunner:
     """
 
     def __init__(self, make_task: MakeTask, device: torch.device | str = "cpu") -> None:
+        super().__init__()
         self._make_task, self._device = make_task, device
         self._runners: dict[int, SerialRunner] = {}  # of one size at most
 
-    def train(self, cell: Cell) -> Outcome:
-        """Return a cell's outcome, whatever the code of its model does.
+    def run(self, cell: Cell) -> Outcome:
+        """Train one cell. After an error the model is built anew: what a failed run left in it is not trusted.
 
         Args:
-            cell: What to train.
+            cell: The cell.
         """
-        outcome = outcome_or_failure(lambda: self._runner(cell.size).run(cell))
-        if outcome.failure is not None:
-            self._runners.clear()  # what a failed run left in the model is not trusted
-        return outcome
-
-    def _runner(self, size: int) -> SerialRunner:
-        if size not in self._runners:
+        try:
+            if cell.size not in self._runners:
+                self._runners.clear()
+                self._runners[cell.size] = SerialRunner(self._make_task(cell.size), self._device)
+            return self._runners[cell.size].run(cell)
+        except BaseException:
             self._runners.clear()
-            self._runners[size] = SerialRunner(self._make_task(size), self._device)
-        return self._runners[size]
+            raise
+
+    def close(self) -> None:
+        self._runners.clear()
 
 
 def try_step(task: Task) -> None:

@@ -104,7 +104,11 @@ class HeldOut:
 
     @torch.no_grad()
     def add_batch(self, model: nn.Module) -> None:
-        """Evaluate the next batch; the model is in eval mode while it is."""
+        """Evaluate the next batch; the model is in eval mode while it is.
+
+        Args:
+            model: The model.
+        """
         if self._feed is not None:
             inputs, target = self._feed.batch(self._feed.indices)
         else:
@@ -122,14 +126,23 @@ class HeldOut:
         self._place.add_(1)
 
     def evaluation(self, steps: int, sums: Tensor | None = None) -> Evaluation:
-        """Of a pass after so many training steps: the one that has ended, or one whose sums were kept."""
+        """Of a pass after so many training steps: the one that has ended, or one whose sums were kept.
+
+        Args:
+            steps: The number of training steps.
+            sums: The kept sums. None takes those of the pass that has ended.
+        """
         loss, right, count = (self.sums if sums is None else sums).tolist()
         return Evaluation(steps, loss / self.batches, right / count if count else None)
 
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put the model into eval mode, and restore each module's mode afterwards."""
+    """Put the model into eval mode, and restore each module's mode afterwards.
+
+    Args:
+        model: The model.
+    """
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -148,13 +161,21 @@ class WeightAverage:
 
     @torch.no_grad()
     def restart(self, model: nn.Module) -> None:
-        """Begin from the weights of a run's first step."""
+        """Begin from the weights of a run's first step.
+
+        Args:
+            model: The model of the run.
+        """
         for mine, theirs in self._pairs(model):
             mine.copy_(theirs)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """After each step: weights move towards the model's by 1 - decay; buffers are the model's."""
+        """After each step: weights move towards the model's by 1 - decay; buffers are the model's.
+
+        Args:
+            model: The model of the run.
+        """
         for weight, new_weight in zip(self.model.parameters(), model.parameters(), strict=True):
             weight.lerp_(new_weight, 1 - self._decay)
         for buffer, new_buffer in zip(self.model.buffers(), model.buffers(), strict=True):
@@ -166,7 +187,14 @@ class WeightAverage:
 
 
 def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -> Tensor:
-    """A scalar on which a step can be taken, or one sentence on why there is none: models are other people's code."""
+    """A scalar on which a step can be taken, or one sentence on why there is none: models are other people's code.
+
+    Args:
+        model: The model.
+        inputs: The batch.
+        target: Its targets.
+        loss_fn: Takes the output and the targets.
+    """
     with one_sentence_errors("the model failed on a batch"):
         output = model(inputs)
     with one_sentence_errors("the loss failed on the model's output"):
@@ -182,7 +210,11 @@ def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -
 
 @contextmanager
 def one_sentence_errors(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside as one sentence, except a GPU's lack of memory: fewer lanes are tried then."""
+    """Whatever goes wrong inside as one sentence, except a GPU's lack of memory: fewer lanes are tried then.
+
+    Args:
+        what: What went wrong, the beginning of the sentence.
+    """
     try:
         yield
     except (DepthlrError, torch.cuda.OutOfMemoryError):

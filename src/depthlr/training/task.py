@@ -30,7 +30,12 @@ def mean_cross_entropy(output: Any, target: Tensor, label_smoothing: float = 0.0
 
 
 def logits_and_labels(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits with classes in dimension 1, and the labels they predict."""
+    """Logits with classes in dimension 1, and the labels they predict.
+
+    Args:
+        output: The model's output.
+        target: The labels.
+    """
     logits = readout_of(output).float()
     tokens = target.shape == logits.shape[:-1]
     pixels = logits.dim() > 2 and target.shape == (logits.shape[0], *logits.shape[2:])
@@ -64,12 +69,20 @@ class Task:
     loaders: int = 0
 
     def order(self, seed: int) -> Tensor:
-        """The indices of each step's examples, int64 (steps, batch). They are the same for every rate of a seed."""
+        """The indices of each step's examples, int64 (steps, batch). They are the same for every rate of a seed.
+
+        Args:
+            seed: The seed.
+        """
         count = len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
         return batch_order(count, self.training.batch, self.training.run_steps, seed)
 
     def chances(self, seed: int) -> Tensor:
-        """What decides the augmentation of each of them, (steps, batch, ...)."""
+        """What decides the augmentation of each of them, (steps, batch, ...).
+
+        Args:
+            seed: The seed.
+        """
         return draw_chances(self.training.augment, self.training.run_steps, self.training.batch, seed)
 
     @property

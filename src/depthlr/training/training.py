@@ -124,7 +124,11 @@ class Training:
         return factors_of(self.schedule, self.run_steps, self.warmup or 0.0, self.cooldown or 0.0)
 
     def for_steps(self, steps: int) -> Training:
-        """The same training with its length in steps."""
+        """The same training with its length in steps.
+
+        Args:
+            steps: The steps of one run.
+        """
         return replace(self, steps=steps, epochs=None)
 
     def evaluation_steps(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,9 +25,9 @@ from typing import Any
 import torch
 
 from depthlr.errors import DepthlrError
-from depthlr.training.cell import Outcome
+from depthlr.training.cell import Outcome, outcome_or_failure
 from depthlr.training.executor import Handle, JobExecutor, Limits
-from depthlr.training.serial import WarmRunner
+from depthlr.training.serial import SerialExecutor
 from depthlr.training.task import MakeTask
 
 
@@ -153,10 +154,10 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
     threading.Thread(target=_exit_with_parent, args=(file, ends), daemon=True).start()
     torch.set_num_threads(1)
     make_task = torch.load(file, mmap=True, weights_only=False)  # our own file: nobody else could write it
-    runner = WarmRunner(make_task)
+    executor = SerialExecutor(make_task)
     parent.send(_READY)
     while True:
-        parent.send(runner.train(parent.recv()))
+        parent.send(outcome_or_failure(partial(executor.run, parent.recv())))
 
 
 def _exit_with_parent(file: Path, ends: Connection) -> None:
