@@ -77,17 +77,17 @@ def transfer(
 
 
 def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
-    here, there = _number(source), _number(target)
-    if here is not None and there is not None and rule in RULES and not RULES[rule].counts_paths:
-        return RULES[rule].carry(rate, here, there, OPTIMIZER_FAMILIES[options.optimizer])
+    source_depth, target_depth = _number(source), _number(target)
+    if source_depth is not None and target_depth is not None and rule in RULES and not RULES[rule].counts_paths:
+        return RULES[rule].carry(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[options.optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate
 
-    ends = []
-    for text, depth in ((source, here), (target, there)):
-        ends.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
-    return transfer_rate(rate, *ends, rule=rule, optimizer=options.optimizer)
+    depths = []
+    for text, depth in ((source, source_depth), (target, target_depth)):
+        depths.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
+    return transfer_rate(rate, *depths, rule=rule, optimizer=options.optimizer)
 
 
 def _number(text: str) -> float | None:
@@ -114,6 +114,7 @@ def _measure_and_carry(rule: str, rate: float, source: str, target: str, options
             rate,
             here.build,
             there.build,
+            rule=rule,
             batches=here.batches,
             loss_fn=on.loss_fn,
             optimizer=options.optimizer,
