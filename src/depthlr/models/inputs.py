@@ -1,6 +1,5 @@
 """Example inputs of models, and their shapes as text: `3x32x32` or `ids:128:50257`."""
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -23,11 +22,6 @@ class Floats:
 
     def __str__(self) -> str:
         return "x".join(map(str, self.shape))
-
-    @property
-    def size(self) -> int:
-        """The number of values in one example."""
-        return math.prod(self.shape)
 
     def tensor(self, *, meta: bool = False) -> Tensor:
         """Return a batch, (2, *shape), with the same values on every call.

@@ -107,55 +107,39 @@ class ViT(nn.Module):
         self.blocks = make_blocks(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
         self.embedding = PatchEmbedding(inputs, size, patch, width)
         self.class_token = small_parameter(1, 1, width)
-        self.positions = small_parameter(1, self.embedding.side**2 + 1, width)
+        self._make_positions(width, heads)
         self.norm = make_final_norm(norm, width)
         self.head = nn.Linear(width, check.count("classes", classes))
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
-        tokens = self.embedding(x)
-        z = torch.cat((self.class_token.expand(len(tokens), -1, -1), tokens), dim=1) + self.positions
+    def _make_positions(self, width: int, heads: int) -> None:
+        self.positions = small_parameter(1, self.embedding.side**2 + 1, width)
+
+    def _encode(self, z: Tensor) -> Tensor:  # (batch, tokens, width) -> the same
+        z = z + self.positions
         for block in self.blocks:
             z = block(z)
+        return z
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
+        tokens = self.embedding(x)
+        z = self._encode(torch.cat((self.class_token.expand(len(tokens), -1, -1), tokens), dim=1))
         logits: Tensor = self.head(self.norm(z[:, 0]))
         return logits
 
 
-class BEiT(nn.Module):
+class BEiT(ViT):
     """A ViT with a relative position bias in each block instead of positions: effective depth 2 `blocks` + 2.
 
     Args: the same as for `ViT`.
     """
 
-    def __init__(
-        self,
-        blocks: int = 8,
-        width: int = 384,
-        heads: int = 6,
-        inputs: int = 3,
-        size: int = 32,
-        patch: int = 4,
-        classes: int = 10,
-        ratio: int = 4,
-        norm: str = "post",
-        activation: str = "relu",
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.blocks = make_blocks(blocks, width, heads, ratio, norm, activation, dropout, drop_path)
-        self.embedding = PatchEmbedding(inputs, size, patch, width)
-        self.class_token = small_parameter(1, 1, width)
+    def _make_positions(self, width: int, heads: int) -> None:
         self.biases = nn.ModuleList(RelativeBias(self.embedding.side, heads) for _ in self.blocks)
-        self.norm = make_final_norm(norm, width)
-        self.head = nn.Linear(width, check.count("classes", classes))
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, size, size) -> (batch, classes)
-        tokens = self.embedding(x)
-        z = torch.cat((self.class_token.expand(len(tokens), -1, -1), tokens), dim=1)
+    def _encode(self, z: Tensor) -> Tensor:
         for block, bias in zip(self.blocks, self.biases, strict=True):
             z = block(z, bias())
-        logits: Tensor = self.head(self.norm(z[:, 0]))
-        return logits
+        return z
 
 
 class Tokenizer(nn.Sequential):

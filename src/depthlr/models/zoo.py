@@ -1,6 +1,7 @@
 """The models that ship with depthlr, by name."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,84 +15,71 @@ from depthlr.models.mlp import MLP
 from depthlr.models.transformer import GPT
 from depthlr.models.vit import CCT, BEiT, ViT
 
-ModelArguments = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class ZooEntry:
-    """A zoo model: its class, the input shape for its arguments, and the arguments for an input shape."""
+    """A zoo model: its class, and the shape of its inputs, in which the name of an argument stands for its value.
+
+    A model of `tokens` takes ids instead of numbers. A `flat` model takes inputs of any number of dimensions.
+    """
 
     builder: Callable[..., nn.Module]
-    input: Callable[[ModelArguments], InputShape]
-    arguments_for: Callable[[InputShape], dict[str, int]]
+    shape: tuple[str | int, ...]
+    tokens: bool = False
+    flat: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
         """All arguments of the model with their defaults."""
         return {name: p.default for name, p in inspect.signature(self.builder).parameters.items()}
 
+    @property
+    def _example(self) -> str:
+        """How the shape of an input is written."""
+        if self.tokens:
+            return "ids:SEQUENCE:VOCABULARY"
+        if self.flat:
+            return "sizes such as 1x8x8 or 64"
+        sizes = ("3", "32", "32")[: len(self.shape)]
+        return f"{len(sizes)} sizes, such as {'x'.join(sizes)}"
 
-def _vector(arguments: ModelArguments) -> InputShape:
-    return Floats((arguments["inputs"],))
+    def input(self, arguments: Mapping[str, Any]) -> InputShape:
+        """Return the input shape that the model takes.
 
+        Args:
+            arguments: all arguments of the model.
+        """
+        sizes = [arguments[size] if isinstance(size, str) else size for size in self.shape]
+        return Ids(*sizes) if self.tokens else Floats(tuple(sizes))
 
-def _sequence(arguments: ModelArguments) -> InputShape:
-    return Floats((arguments["inputs"], 256))
+    def arguments_for(self, shape: InputShape) -> dict[str, int]:
+        """Return the arguments with which the model takes inputs of a shape.
 
+        Args:
+            shape: the shape of one input.
 
-def _cifar_image(arguments: ModelArguments) -> InputShape:
-    return Floats((arguments["inputs"], 32, 32))
-
-
-def _image_of_size(arguments: ModelArguments) -> InputShape:
-    return Floats((arguments["inputs"], arguments["size"], arguments["size"]))
-
-
-def _tokens(arguments: ModelArguments) -> InputShape:
-    return Ids(arguments["context"], arguments["vocabulary"])
-
-
-def _vector_arguments(shape: InputShape) -> dict[str, int]:
-    if not isinstance(shape, Floats):
-        raise DepthlrError(f"The input {shape} does not fit this model: write sizes such as 1x8x8 or 64.")
-    return {"inputs": shape.size}
-
-
-def _sequence_arguments(shape: InputShape) -> dict[str, int]:
-    return {"inputs": _sizes(shape, 2)[0]}
-
-
-def _image_arguments(shape: InputShape) -> dict[str, int]:
-    return {"inputs": _sizes(shape, 3)[0]}
-
-
-def _square_image_arguments(shape: InputShape) -> dict[str, int]:
-    inputs, height, width = _sizes(shape, 3)
-    if height != width:
-        raise DepthlrError(f"The input {shape} is not square: this model takes square images.")
-    return {"inputs": inputs, "size": height}
-
-
-def _token_arguments(shape: InputShape) -> dict[str, int]:
-    if not isinstance(shape, Ids):
-        raise DepthlrError(f"The input {shape} does not fit this model: write ids:SEQUENCE:VOCABULARY.")
-    return {"context": shape.sequence, "vocabulary": shape.vocabulary}
-
-
-def _sizes(shape: InputShape, dimensions: int) -> tuple[int, ...]:
-    if not isinstance(shape, Floats) or len(shape.shape) != dimensions:
-        example = "x".join(("3", "32", "32")[:dimensions])
-        raise DepthlrError(f"The input {shape} does not fit this model: write {dimensions} sizes, such as {example}.")
-    return shape.shape
+        Raises:
+            DepthlrError: the model takes inputs of another kind.
+        """
+        sizes = (shape.sequence, shape.vocabulary) if isinstance(shape, Ids) else shape.shape
+        if self.flat:
+            sizes = (math.prod(sizes),)
+        if isinstance(shape, Ids) != self.tokens or len(sizes) != len(self.shape):
+            raise DepthlrError(f"The input {shape} does not fit this model: write {self._example}.")
+        found: dict[str, int] = {}
+        for name, size in zip(self.shape, sizes, strict=True):
+            if isinstance(name, str) and found.setdefault(name, size) != size:
+                raise DepthlrError(f"The input {shape} is not square: this model takes square images.")
+        return found
 
 
 ZOO: dict[str, ZooEntry] = {
-    "mlp": ZooEntry(MLP, _vector, _vector_arguments),
-    "cnn": ZooEntry(CNN, _cifar_image, _image_arguments),
-    "cnn1d": ZooEntry(CNN1d, _sequence, _sequence_arguments),
-    "resnet": ZooEntry(ResNet, _cifar_image, _image_arguments),
-    "vit": ZooEntry(ViT, _image_of_size, _square_image_arguments),
-    "beit": ZooEntry(BEiT, _image_of_size, _square_image_arguments),
-    "cct": ZooEntry(CCT, _image_of_size, _square_image_arguments),
-    "gpt": ZooEntry(GPT, _tokens, _token_arguments),
+    "mlp": ZooEntry(MLP, ("inputs",), flat=True),
+    "cnn": ZooEntry(CNN, ("inputs", 32, 32)),
+    "cnn1d": ZooEntry(CNN1d, ("inputs", 256)),
+    "resnet": ZooEntry(ResNet, ("inputs", 32, 32)),
+    "vit": ZooEntry(ViT, ("inputs", "size", "size")),
+    "beit": ZooEntry(BEiT, ("inputs", "size", "size")),
+    "cct": ZooEntry(CCT, ("inputs", "size", "size")),
+    "gpt": ZooEntry(GPT, ("context", "vocabulary"), tokens=True),
 }
