@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,15 +11,24 @@ from typing import Annotated
 
 import typer
 
+from depthlr.errors import DepthlrError
+from depthlr.training.device import default_device
 from experiments.realbench import data as packed
+from experiments.realbench.archive import unpack as unpack_tables
 from experiments.realbench.candidates import candidates_table, readings_table, table
 from experiments.realbench.checks import short_checks
 from experiments.realbench.constant import fit_constant, held_without
+from experiments.realbench.jobs import do_job, job_named, smallest_rate
 from experiments.realbench.judge import verdict
-from experiments.realbench.oracle import sweep_recipe, write_table
+from experiments.realbench.kept import is_finished
+from experiments.realbench.oracle import sweep_recipe
+from experiments.realbench.page import write_page
+from experiments.realbench.plan import PARTS, is_judged_half_finished, part_named, plan_table
 from experiments.realbench.readings import write_readings
-from experiments.realbench.recipes import RECIPES, RealRecipe, recipe_named
+from experiments.realbench.recipes import RECIPES, RealRecipe, recipe_named, smoked
 from experiments.realbench.scores import Tuned, read_tuned
+from experiments.realbench.session import Folders, run_next
+from experiments.running import run_command
 
 app = typer.Typer(
     help="Rules that carry a learning rate, judged on real recipes.",
@@ -58,6 +68,79 @@ def list_recipes() -> None:
 
 
 @app.command()
+def plan(
+    results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS,
+    jobs: Annotated[bool, typer.Option("--jobs", help="name every job, with its state")] = False,
+) -> None:
+    """What needs a GPU, what it is expected to take, and what is finished."""
+    print(plan_table(results), end="")
+    for part in PARTS if jobs else ():
+        for job in part.jobs(results):
+            print(f"{part.name:12} {job.name:64} {job.expected(results):5.0f} s  {job.runs(results):4} rows", end="  ")
+            print(job.state(results))
+
+
+@app.command(name="next")
+def run_plan(
+    data: Folder,
+    seconds: Annotated[float, typer.Option(help="how long the call may take")] = 560.0,
+    at_once: Annotated[int, typer.Option(min=1, help="processes beside each other")] = 5,
+    archive: Annotated[Path, typer.Option(help="the file into which new tables are packed")] = Path("realbench.tar.gz"),
+    part: Annotated[list[str] | None, typer.Option(help="work on this part of the plan alone (repeat)")] = None,
+    results: Annotated[Path, typer.Option(help="where the committed tables lie")] = RESULTS,
+    work: Annotated[Path, typer.Option(help="where sweeps, logs and unfinished tables are kept")] = WORK,
+    device: Annotated[str | None, typer.Option(help="where measurements are taken [a GPU if there is one]")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="a few steps of everything")] = False,
+) -> None:
+    """Do what the plan has next, until the time is spent. Call it again to go on."""
+    for name in part or ():
+        part_named(name)
+    folders = Folders(data, results, work, archive)
+    failed = run_next(folders, seconds, at_once, parts=part or (), device=device, smoke=smoke)
+    print(plan_table(folders.tables), end="")
+    if failed:
+        raise DepthlrError(f"{len(failed)} jobs failed: their last lines stand above, their logs in {work / 'logs'}.")
+
+
+@app.command()
+def job(
+    name: str,
+    data: Folder,
+    work: Annotated[Path, typer.Option(help="where sweeps are kept; tables below it")] = WORK,
+    seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
+    device: Annotated[str | None, typer.Option(help="where measurements are taken [a GPU if there is one]")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="a few steps of it")] = False,
+) -> None:
+    """Do one job of the plan; `next` calls this, and interrupts it when the time is up."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell began this in the background
+    tables = work / "tables"
+    found = job_named(name, tables)
+    used = device or default_device()
+    done = do_job(found, data, work, tables, seconds=seconds, device=used, smoke=smoke)
+    print("finished" if done else "not finished")
+
+
+@app.command()
+def unpack(
+    archive: Path,
+    results: Annotated[Path, typer.Option(help="where tables go")] = RESULTS,
+) -> None:
+    """Merge the tables of an archive into the committed ones. It says how many rows came, and nothing of them."""
+    for name in unpack_tables(archive, results):
+        print(name)
+    print(plan_table(results), end="")
+
+
+@app.command()
+def page(
+    results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="the page")] = Path("docs/realbench.md"),
+) -> None:
+    """Write the tables into the page."""
+    write_page(results, out)
+
+
+@app.command()
 def oracle(
     data: Folder,
     only: Only = None,
@@ -70,9 +153,8 @@ def oracle(
     start = time.monotonic()
     for recipe in chosen(only):
         left = None if seconds is None else seconds - (time.monotonic() - start)
-        swept = smoked(recipe) if smoke else recipe
-        done = sweep_recipe(swept, data, work, seconds=left)
-        write_table(swept, work, out)
+        swept = replace(smoked(recipe), name=f"{recipe.name}-smoke") if smoke else recipe
+        done = sweep_recipe(swept, data, work, out, seconds=left)
         print(f"{swept.name}: {'finished' if done else 'not finished'}, {time.monotonic() - start:.0f} s", flush=True)
 
 
@@ -86,9 +168,10 @@ def readings(
     smoke: Annotated[bool, typer.Option("--smoke", help="one reading at the two smallest sizes")] = False,
 ) -> None:
     """Read recipes during warm-up, at the tuned rate of their smallest size."""
-    for recipe in chosen(only):
-        tuned = read_tuned(results / f"{recipe.name}.csv")
-        rate = 10 ** tuned.decades[min(tuned.decades)]
+    recipes = chosen(only)
+    check_sealed(recipes, results)
+    for recipe in recipes:
+        rate = smallest_rate(recipe, results)
         table = out / f"{recipe.name}.csv"
         if smoke:
             write_readings(smoked(recipe), data, rate, table, device=device, steps=(0, 2), seeds=(0,), multiples=(1.0,))
@@ -133,9 +216,11 @@ def print_table(
     results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS,
 ) -> None:
     """Tuned exponents, noise floors and every rule's error, of the recipes that are finished."""
+    recipes = chosen(only or (None if is_judged_half_finished(results) else ["design"]))
+    check_sealed(recipes, results)
     found = []
-    for recipe in chosen(only):
-        if finished(results / f"{recipe.name}.json"):
+    for recipe in recipes:
+        if is_finished(results / f"{recipe.name}.csv"):
             found.append(read_tuned(results / f"{recipe.name}.csv", metric))
     if len(found) < 2:
         raise typer.BadParameter("fewer than two of these recipes are finished: python -m experiments.realbench oracle")
@@ -146,15 +231,14 @@ def print_table(
 def judge(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
     """The verdict on the judged half. The list, the analysis and the rule are committed before this is run."""
     judged = [recipe for recipe in RECIPES if recipe.split == "judged"]
-    missing = [recipe.name for recipe in judged if not finished(results / f"{recipe.name}.json")]
-    if missing:
-        raise typer.BadParameter(f"not finished: {', '.join(missing)}")
-    print(verdict([read_tuned(results / f"{recipe.name}.csv") for recipe in judged]), end="")
+    check_sealed(judged, results)
+    print(verdict([read_tuned(results / f"{recipe.name}.csv") for recipe in judged], results), end="")
 
 
-def finished(facts: Path) -> bool:
-    """Is this recipe swept to its end?"""
-    return facts.is_file() and bool(json.loads(facts.read_text())["complete"])
+def check_sealed(recipes: list[RealRecipe], results: Path) -> None:
+    """Refuse to read a judged recipe before all of them are finished: they are evaluated once."""
+    if any(recipe.split == "judged" for recipe in recipes) and not is_judged_half_finished(results):
+        raise DepthlrError("the judged half is not finished, and is read once, when it is: see the command plan.")
 
 
 def design_half(results: Path) -> list[Tuned]:
@@ -168,16 +252,5 @@ def chosen(only: list[str] | None) -> list[RealRecipe]:
     return found + [recipe_named(name) for name in only or () if name not in {"design", "judged"}]
 
 
-def smoked(recipe: RealRecipe) -> RealRecipe:
-    """The recipe cut short, to see that it runs."""
-    study = recipe.study
-    sizes = study.model.sizes[:2]
-    training = replace(study.training.for_steps(8), batch=8, precision="fp32")
-    search = replace(study.search, kind="grid", points=3, seeds=(0,), low=1e-4, high=1e-2)
-    held_out = replace(study.data, validation=32)
-    shorter = replace(study, model=replace(study.model, sizes=sizes), training=training, search=search, data=held_out)
-    return replace(recipe, name=f"{recipe.name}-smoke", study=shorter)
-
-
 if __name__ == "__main__":
-    app()
+    run_command(app)

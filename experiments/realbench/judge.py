@@ -1,22 +1,29 @@
 """The judged half, evaluated once: the rules' errors, gains with bootstrap intervals, and the interval's coverage.
 
 The constant exponent is the one that was fitted on the design half and shipped (`results/realbench/rule.json`).
+`measured` is the rule of the first release, from the initializations that the table `measured/` holds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from scipy.stats import binomtest
 
+from depthlr.energy.persistent import DrawnRate
 from depthlr.law.carried_rate import constant_error
 from depthlr.law.rules import RULES as DEPTH_RULES
+from depthlr.transfer.measured import Measured, MeasuredChange
 from depthlr.transfer.rules import ByDepth, Constant, Law, Rule
+from experiments.realbench.kept import is_finished
+from experiments.realbench.measured import MEASURED
 from experiments.realbench.scores import Tuned, gain
 
-SHIPPED = "constant exponent"
+SHIPPED, RELEASED = "constant exponent", "measured"
 RULES: dict[str, Rule] = {"copy": ByDepth(DEPTH_RULES["copy"]), SHIPPED: Constant(), "law": Law()}
 
 
@@ -49,34 +56,91 @@ class Coverage:
 
 def coverage(recipes: Sequence[Tuned]) -> Coverage:
     """Of the shipped rule's interval."""
-    held, recipes_held, widths = 0, 0, []
+    return _held(
+        recipes,
+        {recipe.name: recipe.errors(RULES[SHIPPED]) for recipe in recipes},
+        {recipe.name: [constant_error(*ends) for ends in transfers(recipe)] for recipe in recipes},
+    )
+
+
+def transfers(recipe: Tuned) -> list[tuple[int, int]]:
+    """The effective depths of the smallest size and of each larger one."""
+    first, *larger = sorted(recipe.decades)
+    return [(recipe.depths[first], recipe.depths[size]) for size in larger]
+
+
+def _held(
+    recipes: Sequence[Tuned], errors: Mapping[str, Sequence[float]], bounds: Mapping[str, Sequence[float]]
+) -> Coverage:
+    held, recipes_held = 0, 0
+    widths: list[float] = []
     for recipe in recipes:
-        first, *larger = sorted(recipe.decades)
-        bounds = [constant_error(recipe.depths[first], recipe.depths[size]) for size in larger]
-        inside = [error <= bound for error, bound in zip(recipe.errors(RULES[SHIPPED]), bounds, strict=True)]
+        inside = [error <= bound for error, bound in zip(errors[recipe.name], bounds[recipe.name], strict=True)]
         held += sum(inside)
         recipes_held += 2 * sum(inside) > len(inside)
-        widths += bounds
+        widths += bounds[recipe.name]
     return Coverage(held, len(widths), recipes_held, len(recipes), median(widths))
 
 
-def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES) -> str:
-    """The table of the judged half, the gains of the shipped rule, and its interval's coverage.
+def measured_changes(recipe: Tuned, results: Path) -> dict[int, MeasuredChange]:
+    """What the rule `measured` says of each larger size."""
+    drawn = {}
+    for row in MEASURED.read(results / RELEASED / f"{recipe.name}.csv").values():
+        error = float(row["standard_error"]) if row["standard_error"] else None
+        drawn[int(row["size"])] = DrawnRate(float(row["decades"]), error, row["noisy"] == "True")
+    first, *larger = sorted(recipe.decades)
+    depths = recipe.depths
+    return {
+        size: Measured.change(drawn[first], drawn[size], depths[first], depths[size], one_width=True) for size in larger
+    }
 
-    Args:
-        recipes: the judged half.
-        rules: by their titles; they look at depths alone, and the shipped one is among them.
-    """
-    errors = {title: {recipe.name: recipe.errors(rule) for recipe in recipes} for title, rule in rules.items()}
-    lines = ["| recipe | exponent | floor | " + " | ".join(rules) + " |", "|---|---|---|" + "---|" * len(rules)]
+
+def measured_errors(recipe: Tuned, results: Path) -> list[float]:
+    """Its errors in decades."""
+    first = min(recipe.decades)
+    return [
+        abs(recipe.decades[first] + change.decades - recipe.decades[size])
+        for size, change in measured_changes(recipe, results).items()
+    ]
+
+
+def measured_coverage(recipes: Sequence[Tuned], results: Path) -> Coverage:
+    """Of its interval."""
+    bounds = {}
     for recipe in recipes:
-        medians = " | ".join(f"{median(errors[rule][recipe.name]):.2f}" for rule in rules)
-        lines.append(f"| {recipe.name} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
-    totals = " | ".join(f"{median(map(median, errors[rule].values())):.2f}" for rule in rules)
-    lines += [f"| median of {len(recipes)} | | | {totals} |", ""]
-    for rule in rules:
+        changes = measured_changes(recipe, results).values()
+        bounds[recipe.name] = [
+            change.error_bound(*ends) for change, ends in zip(changes, transfers(recipe), strict=True)
+        ]
+    return _held(recipes, {recipe.name: measured_errors(recipe, results) for recipe in recipes}, bounds)
+
+
+def all_errors(recipes: Sequence[Tuned], results: Path) -> dict[str, dict[str, list[float]]]:
+    """Every rule's errors by recipe; those of `measured` if all of these recipes were measured."""
+    found = {title: {recipe.name: recipe.errors(rule) for recipe in recipes} for title, rule in RULES.items()}
+    if all(is_finished(results / RELEASED / f"{recipe.name}.csv") for recipe in recipes):
+        found[RELEASED] = {recipe.name: measured_errors(recipe, results) for recipe in recipes}
+    return found
+
+
+def verdict(recipes: Sequence[Tuned], results: Path) -> str:
+    """The table of the judged half, the gains of the shipped rule, and its interval's coverage."""
+    errors = all_errors(recipes, results)
+    lines = ["| recipe | exponent | floor | " + " | ".join(errors) + " |", "|---|---|---|" + "---|" * len(errors)]
+    for recipe in recipes:
+        medians = " | ".join(f"{median(found[recipe.name]):.2f}" for found in errors.values())
+        note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
+        lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
+    totals = " | ".join(f"{median(map(median, found.values())):.2f}" for found in errors.values())
+    floors = [recipe.floor for recipe in recipes if math.isfinite(recipe.floor)]
+    floor = f"{median(floors):.2f}" if floors else ""
+    lines += [f"| median of {len(recipes)} | | {floor} | {totals} |", ""]
+    for rule in errors:
         if rule != SHIPPED:
             middle, low, high = gain(errors[rule], errors[SHIPPED])
             sure = "surely" if low > 0 else "not surely"
             lines.append(f"- {SHIPPED} errs by {middle:+.2f} less than {rule} ({low:+.2f} to {high:+.2f}): {sure}.")
-    return "\n".join([*lines, f"- {coverage(recipes)}"]) + "\n"
+    lines.append(f"- {SHIPPED}: {coverage(recipes)}")
+    if RELEASED in errors:
+        lines.append(f"- {RELEASED}: {measured_coverage(recipes, results)}")
+    return "\n".join(lines) + "\n"

@@ -2,10 +2,15 @@
 
 No weight is touched after the library made it. Dropout is off, so that a run depends on its seed alone. Images are
 32 x 32, so stems that would shrink a 224 x 224 image keep the resolution, as is usual on CIFAR.
+
+Three of them take `power` and become twins in the peers' parametrization: what a residual branch adds is multiplied by
+(size / base)^-power in the forward pass. The power is 1/2 in Depth-muP and 1 in CompleteP. At `base`, the smallest
+size, the twin is the model itself. Width does not change, so what the peers prescribe for width is the identity.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +23,11 @@ VOCABULARY = 256  # bytes
 ATTENTION, SDPA = "sdpa_without_mask", "transformers.integrations"
 
 
-def gpt2(layers: int, width: int = 256, context: int = 256) -> nn.Module:
+GROUPS = 8  # of GroupNorm
+BASE = 2  # the smallest size of the models that have twins
+
+
+def gpt2(layers: int, width: int = 256, context: int = 256, power: float = 0.0) -> nn.Module:
     """Hugging Face's GPT-2: pre-LN, learned positions, tied embeddings."""
     library = _transformers()
     config = library.GPT2Config(
@@ -36,10 +45,10 @@ def gpt2(layers: int, width: int = 256, context: int = 256) -> nn.Module:
         attn_implementation=ATTENTION,
     )
     made: nn.Module = library.GPT2LMHeadModel(config)
-    return made
+    return multiply_branches(made, ("attn.resid_dropout", "mlp.dropout"), layers, power)
 
 
-def llama(layers: int, width: int = 256, context: int = 256) -> nn.Module:
+def llama(layers: int, width: int = 256, context: int = 256, power: float = 0.0) -> nn.Module:
     """Hugging Face's Llama: RMSNorm, SwiGLU, rotary positions, a head of its own."""
     library = _transformers()
     config = library.LlamaConfig(
@@ -53,7 +62,7 @@ def llama(layers: int, width: int = 256, context: int = 256) -> nn.Module:
         attn_implementation=ATTENTION,
     )
     made: nn.Module = library.LlamaForCausalLM(config)
-    return made
+    return multiply_branches(made, ("self_attn.o_proj", "mlp.down_proj"), layers, power)
 
 
 def bert(layers: int, width: int = 256, context: int = 256) -> nn.Module:
@@ -74,13 +83,13 @@ def bert(layers: int, width: int = 256, context: int = 256) -> nn.Module:
     return made
 
 
-def vit(blocks: int, width: int = 192, patch: int = 4, classes: int = 10) -> nn.Module:
+def vit(blocks: int, width: int = 192, patch: int = 4, classes: int = 10, power: float = 0.0) -> nn.Module:
     """timm's VisionTransformer: pre-LN, class token, learned positions."""
     arguments = {"img_size": IMAGE, "patch_size": patch, "embed_dim": width, "num_heads": width // 64}
     made: nn.Module = _library("timm.models.vision_transformer").VisionTransformer(
         depth=blocks, num_classes=classes, **arguments
     )
-    return made
+    return multiply_branches(made, ("ls1", "ls2"), blocks, power)
 
 
 def mixer(blocks: int, width: int = 192, patch: int = 4, classes: int = 10) -> nn.Module:
@@ -98,21 +107,59 @@ def convnext(blocks: int, width: int = 40, classes: int = 10) -> nn.Module:
     return made
 
 
-def resnet(blocks: int, width: int = 32, classes: int = 10, zero_init: bool = True) -> nn.Module:
-    """timm's ResNet of basic blocks with BatchNorm, `blocks` in each of four stages, behind a 3 x 3 stem."""
+def resnet(blocks: int, width: int = 32, classes: int = 10, zero_init: bool = True, norm: str = "batch") -> nn.Module:
+    """timm's ResNet of basic blocks, `blocks` in each of four stages, behind a 3 x 3 stem; BatchNorm or GroupNorm."""
     module = _library("timm.models.resnet")
+    norms = {"batch": nn.BatchNorm2d, "group": partial(nn.GroupNorm, GROUPS)}
     model: Any = module.ResNet(
         module.BasicBlock,
         layers=(blocks,) * 4,
         channels=(width, 2 * width, 4 * width, 8 * width),
         num_classes=classes,
         zero_init_last=zero_init,
+        norm_layer=norms[norm],
     )
     stem = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")  # as timm initializes its own
     model.conv1, model.maxpool = stem, nn.Identity()
     made: nn.Module = model
     return made
+
+
+class Multiplied(nn.Module):
+    """What a module returns, times a constant."""
+
+    def __init__(self, module: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.module, self.factor = module, factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        product: Tensor = self.factor * self.module(x)
+        return product
+
+
+def multiply_branches(model: nn.Module, ends: tuple[str, ...], size: int, power: float) -> nn.Module:
+    """Multiply what each block's branches add by (size / BASE)^-power.
+
+    Args:
+        model: its blocks are the items of its one list of modules.
+        ends: the last module of each branch, by its name within a block.
+        size: the number of blocks.
+        power: 0 leaves the model as it is.
+    """
+    if power:
+        factor = (size / BASE) ** -power
+        lists = [m for m in model.modules() if isinstance(m, nn.ModuleList | nn.Sequential) and len(m) == size]
+        blocks = [block for found in lists for block in found if _has_all(block, ends)]
+        assert len(blocks) == size
+        for block in blocks:
+            for end in ends:
+                block.set_submodule(end, Multiplied(block.get_submodule(end), factor))
+    return model
+
+
+def _has_all(block: nn.Module, names: tuple[str, ...]) -> bool:
+    return set(names) <= {name for name, _ in block.named_modules()}
 
 
 class Spoken(nn.Module):

@@ -1,142 +1,189 @@
-"""The tuned rates: a sweep of each recipe, kept as one table with a row for every run."""
+"""Training runs on RealBench's recipes: a sweep for the tuned rates, or runs at chosen rates; a table of either.
+
+A table is written after every few runs, finished or not, and goes on from where it is, with its work folder or without.
+"""
 
 from __future__ import annotations
 
-import csv
-import json
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from depthlr.data.examples import Examples
 from depthlr.study.description import Study
-from depthlr.study.record import Record
-from depthlr.study.results import Results, read_results
-from depthlr.study.run import Progress, SweepInterrupted, sweep
+from depthlr.study.record import Record, current_environment, make_record
+from depthlr.study.results import results_of
+from depthlr.study.run import Progress, sweep
 from depthlr.study.search import Estimate
-from depthlr.study.task import depths_of, load_data, task_at
+from depthlr.study.store import open_store, read_store
+from depthlr.study.task import data_digest, depths_of, load_data, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.engine import open_engine
+from depthlr.training.executor import Executor
+from experiments.realbench.kept import Rows, environments_of, known_rows, records_of, write_rows
 from experiments.realbench.recipes import RealRecipe
 
-COLUMNS = (
-    "size",
-    "depth",
-    "seed",
-    "rate",
-    "validation",  # loss on held-out data at the end; empty where the run diverged
-    "accuracy",
-    "validation_25",  # after a quarter of the steps, and so on
-    "validation_50",
-    "validation_75",
-    "train_first",  # mean training loss of the first tenth of the steps
-    "train_mean",  # of all steps
-    "train_last",  # of the last tenth
-    "seconds",
-)
+WRITTEN_EVERY = 20.0  # seconds between two writings of an unfinished table
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is trained, on what, and where it is kept."""
+
+    recipe: RealRecipe
+    study: Study  # of the recipe, its data placed
+    examples: Examples
+    held_out: Examples | None
+    store: Path
+    table: Path
+    known: Rows
+
+    @property
+    def depths(self) -> dict[int, int]:
+        return depths_of(self.study, self.examples.input)
+
+    @property
+    def digest(self) -> str | None:
+        return data_digest(self.examples, self.held_out)
+
+    def write(self, *, complete: bool) -> None:
+        """The table of what the store holds."""
+        write_rows(results_of(read_store(self.store)), self.known, self.table, complete=complete)
+
+    @contextmanager
+    def engine(self) -> Iterator[Executor]:
+        """What trains the cells."""
+        make_task = partial(task_at, self.study, examples=self.examples, held_out=self.held_out)
+        with open_engine(make_task) as executor:
+            yield executor
 
 
 class Stopwatch(Progress):
-    """Progress that says how far a sweep came, and ends it when its time is up."""
+    """Progress that says how far a sweep came, writes its table now and then, and ends it when its time is up."""
 
-    def __init__(self, name: str, seconds: float | None) -> None:
-        self._name, self._start = name, time.monotonic()
+    def __init__(self, work: Work, seconds: float | None) -> None:
+        self._work, self._start = work, time.monotonic()
         self._until = None if seconds is None else self._start + seconds
+        self._written = self._start
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
-        self._say(f"{len(known)} cells known, about {estimate.likely} to come")
+        self._say(f"{len(known)} runs known, about {estimate.likely} to come")
 
     def finished(self, record: Record, estimate: Estimate) -> None:
         self._say(f"size {record.cell.size} seed {record.cell.seed}: about {estimate.likely} to come")
-        if self._until is not None and time.monotonic() > self._until:
+        if estimate.most:  # after the last run of all nothing is left to stop
+            self.look()
+
+    def look(self) -> None:
+        """After each run but the last."""
+        now = time.monotonic()
+        if self._until is not None and now > self._until:
             raise KeyboardInterrupt
+        if now > self._written + WRITTEN_EVERY:
+            self._work.write(complete=False)
+            self._written = now
 
     def _say(self, text: str) -> None:
-        print(f"{time.monotonic() - self._start:6.0f} s  {self._name}: {text}", flush=True)
+        print(f"{time.monotonic() - self._start:6.0f} s  {self._work.recipe.name}: {text}", flush=True)
 
 
-def sweep_recipe(recipe: RealRecipe, data: Path, work: Path, *, seconds: float | None = None) -> bool:
-    """Sweep a recipe, or what is left of it, into `work`; True when it is finished.
+def sweep_recipe(recipe: RealRecipe, data: Path, work: Path, tables: Path, *, seconds: float | None = None) -> bool:
+    """Sweep a recipe, or what is left of it, and write its table; True when it is finished.
 
     Args:
         recipe: what to sweep.
         data: the folder of the packed data.
         work: where the sweep's file lies.
+        tables: where tables lie; runs that they hold are not trained again.
         seconds: stop after so long; the same call goes on.
     """
+    job = begin(recipe, data, work / f"{recipe.name}.sqlite", tables / f"{recipe.name}.csv", tables)
+    complete = False
+    try:
+        with job.engine() as executor:
+            complete = sweep(
+                job.study,
+                executor,
+                job.store,
+                examples=job.examples,
+                held_out=job.held_out,
+                depths=job.depths,
+                progress=Stopwatch(job, seconds),
+                retry_failed=True,
+            ).complete
+    except KeyboardInterrupt:  # of the stopwatch, or of a person
+        pass
+    finally:
+        job.write(complete=complete)
+    return complete
+
+
+def train_rates(
+    recipe: RealRecipe,
+    cells: Iterable[Cell],
+    data: Path,
+    store: Path,
+    table: Path,
+    *,
+    seconds: float | None = None,
+    at_once: int = 8,
+) -> bool:
+    """Train a recipe at chosen rates, and write their table; True when it is finished.
+
+    Args:
+        recipe: what to train.
+        cells: sizes, seeds and rates, the most wanted first.
+        data: the folder of the packed data.
+        store: the file that keeps the runs.
+        table: the table's file; runs that it holds are not trained again.
+        seconds: stop after so long; the same call goes on.
+        at_once: runs that are begun together: what is cut off loses no more than these.
+    """
+    wanted = list(dict.fromkeys(cells))
+    own = replace(recipe, name=table.stem)
+    job = begin(own, data, store, table, table.parent)
+    watch = Stopwatch(job, seconds)
+    complete = False
+    try:
+        with job.engine() as executor, open_store(store, job.study, data_digest=job.digest) as kept:
+            kept.drop_failed()
+            known = kept.content().records
+            missing = [cell for cell in wanted if cell not in known]
+            if missing:
+                kept.ran_on(current_environment())
+            left = len(missing)
+            for place in range(0, len(missing), at_once):
+                for cell, outcome in executor.train(missing[place : place + at_once]):
+                    kept.put(make_record(cell, outcome, None, metric=job.study.training.metric))
+                    print(f"{own.name}: size {cell.size} seed {cell.seed}", flush=True)
+                    left -= 1
+                    if left:
+                        watch.look()
+        complete = True
+    except KeyboardInterrupt:
+        pass
+    finally:
+        job.write(complete=complete)
+    return complete
+
+
+def begin(recipe: RealRecipe, data: Path, store: Path, table: Path, tables: Path) -> Work:
+    """Load the data, and lay the store out with the runs that tables hold and it does not."""
     study = placed(recipe, data)
     examples, held_out = load_data(study)
-    depths = depths_of(study, examples.input)
-    work.mkdir(parents=True, exist_ok=True)
-    make_task = partial(task_at, study, examples=examples, held_out=held_out)
-    watch = Stopwatch(recipe.name, seconds)
-    try:
-        with open_engine(make_task) as executor:
-            sweep(
-                study,
-                executor,
-                work / f"{recipe.name}.sqlite",
-                examples=examples,
-                held_out=held_out,
-                depths=depths,
-                progress=watch,
-            )
-    except SweepInterrupted:
-        return False
-    return True
+    job = Work(recipe, study, examples, held_out, store, table, known_rows(recipe, tables))
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with open_store(store, study, data_digest=job.digest, depths=job.depths) as kept:
+        there = kept.content().records
+        kept.put(*(record for record in records_of(job.known, study) if record.cell not in there))
+        for environment in environments_of(table):
+            kept.ran_on(environment)
+    return job
 
 
 def placed(recipe: RealRecipe, data: Path) -> Study:
     """The recipe's study, its data in this folder."""
     return replace(recipe.study, data=replace(recipe.study.data, folder=str(data)))
-
-
-def write_table(recipe: RealRecipe, work: Path, out: Path) -> None:
-    """The sweep's runs as a table, and beside it what ran them."""
-    results = read_results(work / f"{recipe.name}.sqlite")
-    out.mkdir(parents=True, exist_ok=True)
-    with open(out / f"{recipe.name}.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows(results))
-    facts = {
-        "study": results.study.digest,
-        "complete": results.complete,
-        "runs": len(results.records),
-        "gpu_seconds": round(sum(record.seconds for record in results.records), 1),
-        "environments": [vars(one) for one in results.environments],
-    }
-    (out / f"{recipe.name}.json").write_text(json.dumps(facts, indent=1) + "\n")
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    """One for every run, by size, seed and rate."""
-    table = []
-    for record in results.records:
-        losses = np.frombuffer(record.losses, "<f4").astype(np.float64)
-        tenth = max(1, results.study.training.run_steps // 10)
-        row: dict[str, Any] = {
-            "size": record.cell.size,
-            "depth": (results.depths or {}).get(record.cell.size),
-            "seed": record.cell.seed,
-            "rate": repr(record.cell.rate),
-            "seconds": f"{record.seconds:.2f}",
-        }
-        if not record.diverged:
-            evaluations = record.evaluated()
-            row |= {
-                f"validation_{share}": f"{one.loss:.6f}" for share, one in zip((25, 50, 75), evaluations, strict=False)
-            }
-            row |= {
-                "validation": f"{record.loss:.6f}",
-                "accuracy": f"{evaluations[-1].accuracy:.5f}",
-                "train_first": f"{losses[:tenth].mean():.6f}",
-                "train_mean": f"{losses.mean():.6f}",
-                "train_last": f"{losses[-tenth:].mean():.6f}",
-            }
-        table.append(row)
-    return table

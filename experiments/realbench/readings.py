@@ -89,32 +89,32 @@ def readings(
         if step not in steps:
             stepper()
             continue
-        before = _snapshot(stepper)
+        before = snapshot(stepper)
         stepper()
-        after = _snapshot(stepper)
+        after = snapshot(stepper)
         rate_now = float(stepper.rate)
-        direction = _direction(stepper, before, after, rate_now)
-        outputs, loss = _outputs(task, stepper, before, direction, 0.0, fresh)
-        moved, _ = _outputs(task, stepper, before, direction, SHARE * rate_now, fresh)
-        losses = [_outputs(task, stepper, before, direction, count * rate_now, fresh)[1] for count in (1, 2)]
+        direction = direction_of(stepper, before, after, rate_now)
+        outputs, loss = outputs_at(task, stepper, before, direction, 0.0, fresh)
+        moved, _ = outputs_at(task, stepper, before, direction, SHARE * rate_now, fresh)
+        losses = [outputs_at(task, stepper, before, direction, count * rate_now, fresh)[1] for count in (1, 2)]
         energy = float((moved - outputs).square().mean()) / (SHARE * rate_now) ** 2
         variance = float((outputs - outputs.mean(1, keepdim=True)).square().mean())
-        _restore(stepper, after)
+        restore(stepper, after)
         yield step, (rate_now, energy, variance, loss, *losses)
 
 
-def _snapshot(stepper: CapturableRun) -> dict[str, Tensor]:
+def snapshot(stepper: CapturableRun) -> dict[str, Tensor]:
     named = (*stepper.model.named_parameters(), *stepper.model.named_buffers())
     return {name: tensor.detach().clone() for name, tensor in named}
 
 
 @torch.no_grad()
-def _restore(stepper: CapturableRun, state: dict[str, Tensor]) -> None:
+def restore(stepper: CapturableRun, state: dict[str, Tensor]) -> None:
     for name, tensor in (*stepper.model.named_parameters(), *stepper.model.named_buffers()):
         tensor.copy_(state[name])
 
 
-def _direction(
+def direction_of(
     stepper: CapturableRun, before: dict[str, Tensor], after: dict[str, Tensor], rate: float
 ) -> dict[str, Tensor]:
     """The step per unit rate, without decoupled weight decay."""
@@ -129,7 +129,7 @@ def _direction(
 
 
 @torch.no_grad()
-def _outputs(
+def outputs_at(
     task: Task,
     stepper: CapturableRun,
     state: dict[str, Tensor],
@@ -140,7 +140,7 @@ def _outputs(
     """Outputs (examples, classes, ...) and mean loss at a distance along the direction, in training mode and fp32."""
     outputs, losses = [], []
     for indices in batches:
-        _restore(stepper, {name: state[name] + distance * direction.get(name, 0.0) for name in state})
+        restore(stepper, {name: state[name] + distance * direction.get(name, 0.0) for name in state})
         inputs, target = stepper.examples.batch(indices)
         output = stepper.model(inputs)
         losses.append(float(task.loss_fn(output, target)))

@@ -23,6 +23,7 @@ SIZES = (2, 4, 8, 16)
 STAGE_SIZES = (1, 2, 4, 8)  # blocks in each stage
 SEEDS = (0, 1)
 PER_DECADE = 8
+SMOKE_STEPS, NARROW, NARROW_IMAGES = 4, 64, 8
 MODELS, DATA = "experiments.realbench.models", "experiments.realbench.data"
 
 ADAMW = {"optimizer": "adamw", "weight_decay": 0.05, "decay": "weights"}
@@ -143,11 +144,15 @@ RECIPES: tuple[RealRecipe, ...] = (
 )
 
 
+TRAINING_KEYS = ("steps", "batch", "weight_decay", "variance", "metric", "momentum", "muon")
+
+
 def recipe_named(name: str) -> RealRecipe:
     """The recipe of that name, or a variant of it: `gpt2-adamw-cosine?steps=300&sizes=2,16`.
 
-    A variant replaces `steps`, `batch`, `weight_decay`, `variance` (own or gating: the initialization), `seeds`,
-    `sizes`, or an argument of the model, such as `width`.
+    A variant replaces an entry of the training (`steps`, `batch`, `weight_decay`, `momentum`, `muon`; `variance`, own
+    or gating, is the initialization, and `metric` the judge), `seeds`, `sizes`, or an argument of the model, such as
+    `width`.
 
     Raises:
         DepthlrError: there is no such recipe.
@@ -160,7 +165,7 @@ def recipe_named(name: str) -> RealRecipe:
     training, model, search = study.training, study.model, study.search
     for key, text in changes.items():
         value: Any = parse_value(text)
-        if key in {"steps", "batch", "variance", "weight_decay"}:
+        if key in TRAINING_KEYS:
             training = replace(training, **{key: value})
         elif key == "seeds":
             search = replace(search, seeds=value if isinstance(value, tuple) else (value,))
@@ -171,3 +176,20 @@ def recipe_named(name: str) -> RealRecipe:
     suffix = "".join(f"+{key}{text.replace(',', '-')}" for key, text in sorted(changes.items()))
     changed = replace(study, name=base + suffix, training=training, model=model, search=search)
     return replace(found, name=base + suffix, study=changed)
+
+
+def smoked(recipe: RealRecipe) -> RealRecipe:
+    """The recipe cut short, to see that it runs: a few steps at two sizes of a narrow model, three rates, one seed."""
+    study = recipe.study
+    spec = parse_spec(str(study.model.spec))
+    width = NARROW_IMAGES if spec.name.endswith(("resnet", "convnext")) else NARROW
+    training = replace(study.training.for_steps(SMOKE_STEPS), batch=4, precision="fp32")
+    search = replace(study.search, kind="grid", points=3, seeds=study.search.seeds[:1], low=1e-4, high=1e-2)
+    shorter = replace(
+        study,
+        model=replace(study.model, spec=str(spec.with_arguments(width=width)), sizes=study.model.sizes[:2]),
+        training=training,
+        search=search,
+        data=replace(study.data, validation=8),
+    )
+    return replace(recipe, study=shorter)

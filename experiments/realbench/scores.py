@@ -23,6 +23,7 @@ import numpy as np
 
 from depthlr.law.rules import DepthRule
 from depthlr.transfer.rules import ByDepth, Recipe, Rule
+from experiments.realbench.kept import is_finished
 
 WINDOW = 0.5  # decades on each side of the best rate
 LEAST = 4  # rates that a parabola needs
@@ -94,10 +95,10 @@ def power(exponent: float) -> Rule:
     return ByDepth(DepthRule("power", "RealBench", "The rate is a power of effective depth.", exponent, exponent))
 
 
-def read_tuned(path: Path, metric: str = "validation") -> Tuned:
+def read_tuned(path: Path, metric: str = "validation", *, further: bool = True) -> Tuned:
     """A recipe's tuned rates, judged by one column of its table and of the tables of further seeds beside it."""
     rows = []
-    for part in (path, *sorted(path.parent.glob(f"{path.stem}+seeds*.csv"))):
+    for part in (path, *(further_seeds(path) if further else ())):
         with open(part, newline="") as file:
             rows += [row for row in csv.DictReader(file) if row[metric]]
     curves: dict[tuple[int, int], list[dict[str, str]]] = {}
@@ -118,6 +119,12 @@ def read_tuned(path: Path, metric: str = "validation") -> Tuned:
     depths = {int(row["size"]): int(row["depth"]) for row in rows}
     means = {size: float(np.mean(found)) for size, found in vertices.items()}
     return Tuned(path.stem, means, depths, error, tuple(sorted(rising)))
+
+
+def further_seeds(path: Path) -> list[Path]:
+    """The finished tables of further seeds beside a recipe's table."""
+    found = sorted(path.parent.glob(f"{path.stem}+seeds*.csv"))
+    return [part for part in found if part.stem.count("+") == path.stem.count("+") + 1 and is_finished(part)]
 
 
 def gain(worse: Mapping[str, Sequence[float]], better: Mapping[str, Sequence[float]]) -> tuple[float, float, float]:

@@ -18,11 +18,11 @@ from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import persistent_energy
 from depthlr.errors import DepthlrError
 from depthlr.training.device import default_device
+from experiments.range_tests import RANGE_TESTS, STEPS
 from experiments.running import Deadline, OutOfTime, provenance
 from experiments.tables import read_table, read_text, write_json, write_table
 from experiments.transferbench.models import Models
 from experiments.transferbench.probe import Probe, now
-from experiments.transferbench.range_tests import RANGE_TESTS, STEPS
 from experiments.transferbench.task import Task
 
 SEEDS = range(8)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tests.experiments.realbench.tiny import write_facts, write_rows, write_sweep
 
+from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import RECIPE_SPREAD, STUDENT_QUANTILE, TUNING_NOISE, constant_error
 from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.study.tune import CARRIED_BEST, CHECKS, CHECKS_RIGHT
 from experiments.realbench.candidates import CANDIDATES, candidates_table, errors, readings_table, table
 from experiments.realbench.checks import short_checks
 from experiments.realbench.constant import fit_constant, held_without
-from experiments.realbench.judge import verdict
-from experiments.realbench.oracle import COLUMNS
+from experiments.realbench.judge import measured_coverage, measured_errors, verdict
+from experiments.realbench.kept import COLUMNS
+from experiments.realbench.measured import MEASURED
+from experiments.realbench.page import SECTIONS, UNFINISHED, filled
 from experiments.realbench.recipes import RECIPES
 from experiments.realbench.scores import Curve, Tuned, gain, read_tuned
 
@@ -86,12 +91,48 @@ def test_the_product_says_how_often_a_short_check_was_right() -> None:
     assert sum(one.full == 1 for one in found) == CARRIED_BEST
 
 
-def test_the_verdict_names_every_rule_and_the_coverage() -> None:
-    text = verdict([tuned(name, exponent) for name, exponent in (("a", -0.2), ("b", -0.1), ("c", -0.25))])
+def test_the_verdict_names_every_rule_and_the_coverage(tmp_path) -> None:
+    text = verdict([tuned(name, exponent) for name, exponent in (("a", -0.2), ("b", -0.1), ("c", -0.25))], tmp_path)
     assert "| a | -0.20 | 0.01 | " in text
     assert "less than copy" in text
     assert "less than law" in text
     assert "holds 6 of 6 tuned rates" in text
+
+
+def write_measured(results: Path, recipe: Tuned, exponent: float, error: float | None) -> None:
+    """Rates of persistent energy 1 that fall by this exponent."""
+    rows = [
+        {"size": size, "depth": depth, "decades": 5 + exponent * math.log10(depth), "standard_error": error}
+        for size, depth in recipe.depths.items()
+    ]
+    path = results / "measured" / f"{recipe.name}.csv"
+    write_rows(path, [row | {"noisy": False} for row in rows], (*MEASURED.keys, *MEASURED.values, "seconds"))
+    write_facts(path, "any", len(rows))
+
+
+def test_the_verdict_has_the_released_rule_once_it_is_measured_on_all(tmp_path) -> None:
+    recipes = [tuned(name, -0.2) for name in "abc"]
+    for recipe in recipes[:2]:
+        write_measured(tmp_path, recipe, -0.7, None)
+    assert "measured" not in verdict(recipes, tmp_path)
+    write_measured(tmp_path, recipes[2], -0.7, None)
+    twice, fourfold = math.log10(2), math.log10(4)
+    # One initialization has no scatter, so the law has no part in it.
+    assert measured_errors(recipes[0], tmp_path) == pytest.approx([0.5 * twice, 0.5 * fourfold])
+    assert "errs by +0.23 less than measured (+0.23 to +0.23): surely." in verdict(recipes, tmp_path)
+    held = measured_coverage(recipes, tmp_path)
+    assert (held.held, held.transfers, held.recipes_held, held.recipes) == (6, 6, 3, 3)
+    write_measured(tmp_path, recipes[2], -1.5, None)
+    held = measured_coverage(recipes, tmp_path)
+    assert (held.held, held.recipes_held) == (4, 2)
+
+
+def test_initializations_that_scatter_lean_on_the_law(tmp_path) -> None:
+    recipe = tuned("a", -1.5)
+    write_measured(tmp_path, recipe, -0.5, 0.01)
+    sure = measured_errors(recipe, tmp_path)
+    write_measured(tmp_path, recipe, -0.5, 1.0)
+    assert max(measured_errors(recipe, tmp_path)) < 0.3 * max(sure)
 
 
 def test_the_bootstrap_holds_a_gain_that_every_recipe_shows() -> None:
@@ -128,19 +169,35 @@ def test_a_committed_table_is_of_the_recipe_in_the_list(recipe) -> None:
         assert read_tuned(RESULTS / f"{recipe.name}.csv").depths.keys() <= set(recipe.study.model.sizes)
 
 
-def test_the_page_shows_the_table_of_the_committed_results() -> None:
-    page = (RESULTS.parents[1] / "docs" / "realbench.md").read_text()
-    shown = page.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0]
-    design = [recipe.name for recipe in RECIPES if recipe.split == "design"]
-    finished = [name for name in design if (RESULTS / f"{name}.json").is_file()]
-    found = [read_tuned(RESULTS / f"{name}.csv") for name in finished]
-    assert shown == table(found, RESULTS)
+def test_the_page_is_made_from_the_committed_tables() -> None:
+    place = RESULTS.parents[1] / "docs" / "realbench.md"
+    page = place.read_text()
+    assert filled(page, RESULTS, place) == page
+    found = [read_tuned(RESULTS / f"{recipe.name}.csv") for recipe in RECIPES if recipe.split == "design"]
     shown = page.partition("<!-- candidates -->\n")[2].partition("<!-- /candidates -->")[0]
     assert shown == candidates_table(found, RESULTS)
     assert len(shown.splitlines()) == len(CANDIDATES) + 2
+    assert page.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0] == table(found, RESULTS)
     assert page.partition("<!-- readings -->\n")[2].partition("<!-- /readings -->")[0] == readings_table(found, RESULTS)
     held, transfers = held_without(found)
     assert f"holds {held} of {transfers} tuned rates" in page
+
+
+def test_a_part_of_the_page_without_tables_says_so_in_one_line(tmp_path) -> None:
+    always = {"table", "candidates", "readings", "hypotheses", "plan"}
+    text = "".join(f"<!-- {name} -->\nold\n<!-- /{name} -->\n" for name in SECTIONS)
+    for recipe in RECIPES:
+        if recipe.split == "design":
+            write_sweep(tmp_path, recipe.name, dict.fromkeys(recipe.study.model.sizes, -3.0))
+    shutil.copytree(RESULTS / "readings", tmp_path / "readings")
+    for path in RESULTS.glob("*+steps120.*"):
+        shutil.copy(path, tmp_path)
+    made = filled(text, tmp_path, tmp_path / "page.md")
+    for name in SECTIONS:
+        part = made.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
+        assert (part == UNFINISHED) == (name not in always)
+    with pytest.raises(DepthlrError, match="lacks the marks <!-- axes -->"):
+        filled(text.replace("<!-- axes -->", ""), tmp_path, tmp_path / "page.md")
 
 
 def test_the_printed_table_has_a_row_for_each_recipe(tmp_path) -> None:

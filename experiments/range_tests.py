@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from experiments.transferbench.probe import Batch, LossFn
-
+Batch = tuple[Tensor, Tensor]
+LossFn = Callable[[Any, Tensor], Tensor]
 STEPS = 100
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.transferbench.range_tests import RANGE_TESTS, STEPS
+from experiments.range_tests import RANGE_TESTS, STEPS
 
 
 @pytest.mark.parametrize("name", RANGE_TESTS)

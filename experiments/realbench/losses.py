@@ -1,0 +1,201 @@
+"""What a rate costs in validation loss: regret of carried rates, and of methods that need no source.
+
+Regret is the loss of a run over that of the run at the tuned rate, minus one; both have the same seed, so they begin
+with the same weights and see the same batches. The floor of a regret is one standard error of its mean over seeds: the
+standard deviation of a seed's regret, pooled over the recipe's sizes and rules, over the root of the number of seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from depthlr.training.cell import Cell
+from experiments.pages import markdown_table
+from experiments.realbench.chosen_rates import (
+    CONSTANT,
+    COPY,
+    TUNED,
+    compared_sizes,
+    decades_of_rules,
+    rate_at,
+    rates_without_source,
+)
+from experiments.realbench.kept import is_finished, read_rows
+from experiments.realbench.measured import SUGGEST, SUGGESTIONS
+from experiments.realbench.plan import is_judged_half_finished, names
+from experiments.realbench.recipes import RealRecipe, recipe_named
+from experiments.realbench.scores import Tuned, gain, read_tuned
+from experiments.realbench.tuning_free import PRODIGY, SCHEDULE_FREE, TUNING_FREE
+
+MOST = 0.9  # the quantile beside the median
+DIVERGED = 10.0  # the regret of a run that diverged
+SHARE = "80 % interval"
+
+
+@dataclass(frozen=True)
+class Regret:
+    """A recipe's regrets by rule, one for every larger size, and the floor of each."""
+
+    name: str
+    by_rule: Mapping[str, Sequence[float]]
+    floor: float
+
+
+def regret_of(recipe: RealRecipe, tuned: Tuned, results: Path) -> Regret:
+    """From the runs at the rules' rates."""
+    rows = read_rows(results / "regret" / f"{recipe.name}.csv")
+    by_rule: dict[str, list[float]] = {COPY: [], CONSTANT: []}
+    variances = []
+    seeds = recipe.study.search.seeds
+    for size in sorted(tuned.decades)[1:]:
+        rates = {rule: rate_at(decades) for rule, decades in decades_of_rules(tuned, size).items()}
+        losses = {
+            rule: [_loss(rows[Cell(size, seed, rate)]["validation"]) for seed in seeds] for rule, rate in rates.items()
+        }
+        for rule, found in by_rule.items():
+            regrets = [regret(one, best) for one, best in zip(losses[rule], losses[TUNED], strict=True)]
+            found.append(fmean(regrets))
+            if len(regrets) > 1 and max(regrets) < DIVERGED:
+                variances.append(float(np.var(regrets, ddof=1)))
+    floor = math.sqrt(fmean(variances) / len(seeds)) if variances else math.nan
+    return Regret(recipe.name, by_rule, floor)
+
+
+def regret(loss: float, best: float) -> float:
+    """How much larger a loss is than the best one, as a share of it."""
+    return min(loss / best - 1, DIVERGED)
+
+
+def regret_table(results: Path) -> str:
+    """The judged recipes: median and worst regret of each rule, and the gain of the shipped one over copying."""
+    judged = names("judged")
+    if not is_judged_half_finished(results):
+        return ""
+    if not all(is_finished(results / "regret" / f"{name}.csv") for name in judged):
+        return ""
+    found = [regret_of(recipe_named(name), read_tuned(results / f"{name}.csv"), results) for name in judged]
+    rows = []
+    for one in found:
+        cells = [f"{median(values):+.2%} ({max(values):+.2%})" for values in one.by_rule.values()]
+        rows.append([one.name, f"{one.floor:.2%}", *cells])
+    totals, lines = [], []
+    for rule in (COPY, CONSTANT):
+        values = [value for one in found for value in one.by_rule[rule]]
+        totals.append(f"{median(values):+.2%}")
+        most = float(np.quantile(values, MOST))
+        lines.append(f"- {rule}: median {median(values):+.2%}, {MOST:.0%} of transfers at most {most:+.2%}.")
+    rows.append([f"median of {len(found)}", f"{median(one.floor for one in found):.2%}", *totals])
+    copied, shipped = ({one.name: one.by_rule[rule] for one in found} for rule in (COPY, CONSTANT))
+    middle, low, high = gain(copied, shipped)
+    sure = "surely" if low > 0 else "not surely"
+    lines.append(f"- {CONSTANT} loses {middle:+.2%} less than copy ({low:+.2%} to {high:+.2%}): {sure}.")
+    head = ("recipe", "floor", f"{COPY}: median (worst)", f"{CONSTANT}: median (worst)")
+    return markdown_table(head, rows) + "\n\n" + "\n".join(lines) + "\n"
+
+
+# -- no source ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class WithoutSource:
+    """One method on some recipes.
+
+    Args:
+        errors: distances in decades from the tuned rate, by recipe, over all sizes; none of methods without a rate.
+        regrets: over the best swept loss of the same size and seed, by recipe.
+        asked: how many models were asked for a rate.
+    """
+
+    errors: Mapping[str, Sequence[float]]
+    regrets: Mapping[str, Sequence[float]]
+    asked: int
+
+
+def without_source(recipes: Sequence[RealRecipe], results: Path) -> dict[str, WithoutSource]:
+    """Every method."""
+    errors: dict[str, dict[str, list[float]]] = {}
+    regrets: dict[str, dict[str, list[float]]] = {}
+    asked = sum(len(recipe.study.model.sizes) for recipe in recipes)
+    for recipe in recipes:
+        tuned = read_tuned(results / f"{recipe.name}.csv")
+        seed = recipe.study.search.seeds[0]
+        swept = read_rows(results / f"{recipe.name}.csv")
+        trained = read_rows(results / "suggested" / f"{recipe.name}.csv")
+        free = TUNING_FREE.read(results / "tuning-free" / f"{recipe.name}.csv")
+        best = {size: _best(swept, size, seed) for size in compared_sizes(recipe)}
+        for method, rates in rates_without_source(recipe, results).items():
+            distances = [abs(math.log10(rate) - tuned.decades[size]) for size, rate in rates.items()]
+            errors.setdefault(method, {})[recipe.name] = distances
+            for size in compared_sizes(recipe):
+                if size in rates:
+                    row = trained[Cell(size, seed, rate_at(math.log10(rates[size])))]
+                    one = regret(_loss(row["validation"]), best[size])
+                    regrets.setdefault(method, {}).setdefault(recipe.name, []).append(one)
+        for method in (PRODIGY, SCHEDULE_FREE):
+            for size in compared_sizes(recipe):
+                loss = _loss(free[str(size), method, str(seed)]["validation"])
+                regrets.setdefault(method, {}).setdefault(recipe.name, []).append(regret(loss, best[size]))
+    methods = dict.fromkeys([*errors, *regrets])
+    return {method: WithoutSource(errors.get(method, {}), regrets.get(method, {}), asked) for method in methods}
+
+
+def no_source_table(results: Path) -> str:
+    """Errors and regrets of every method, on all recipes whose half may be read and is finished."""
+    halves = ["design", *(["judged"] if is_judged_half_finished(results) else [])]
+    recipes = [recipe_named(name) for half in halves for name in names(half)]
+    folders = ("suggestions", "suggested", "tuning-free")
+    if not all(is_finished(results / folder / f"{recipe.name}.csv") for folder in folders for recipe in recipes):
+        return ""
+    found = without_source(recipes, results)
+    rows, lines = [], []
+    for method, one in found.items():
+        errors = [error for values in one.errors.values() for error in values]
+        error = f"{median(errors):.2f} ({max(errors):.2f})" if errors else "-"
+        suggested = f"{len(errors)} of {one.asked}" if errors else "-"
+        regrets = [value for values in one.regrets.values() for value in values]
+        if not regrets:  # no model got a rate
+            rows.append([method, f"0 of {one.asked}", "-", "-", "-"])
+            continue
+        most = float(np.quantile(regrets, MOST, method="higher"))
+        rows.append([method, suggested, error, f"{median(regrets):+.1%}", f"{most:+.1%}"])
+        if method != SUGGEST:
+            shared = [name for name in found[SUGGEST].regrets if name in one.regrets]
+            worse, better = ({name: part.regrets[name] for name in shared} for part in (one, found[SUGGEST]))
+            middle, low, high = gain(worse, better)
+            sure = "surely" if low > 0 else "not surely"
+            lines.append(
+                f"- {SUGGEST} loses {middle:+.1%} less than {method} ({low:+.1%} to {high:+.1%}, {len(shared)} "
+                f"recipes): {sure}."
+            )
+    held, asked = interval_held(recipes, results)
+    lines.append(f"- The {SHARE} of {SUGGEST} holds {held} of {asked} tuned rates.")
+    head = ("method", "models with a rate", "error, decades: median (worst)", "regret, median", f"regret, {MOST:.0%}")
+    return markdown_table(head, rows) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def interval_held(recipes: Sequence[RealRecipe], results: Path) -> tuple[int, int]:
+    """How many tuned rates lie in the interval of `suggest_rate`, and how many there are."""
+    held, asked = 0, 0
+    for recipe in recipes:
+        tuned = read_tuned(results / f"{recipe.name}.csv")
+        rows = SUGGESTIONS.read(results / "suggestions" / f"{recipe.name}.csv").values()
+        for row in rows:
+            if row["method"] == SUGGEST:
+                rate = 10 ** tuned.decades[int(row["size"])]
+                held += float(row["low"]) <= rate <= float(row["high"])
+                asked += 1
+    return held, asked
+
+
+def _best(rows: Mapping[Cell, Mapping[str, str]], size: int, seed: int) -> float:
+    """The least loss that was swept at a size and seed."""
+    return min(_loss(row["validation"]) for cell, row in rows.items() if (cell.size, cell.seed) == (size, seed))
+
+
+def _loss(text: str) -> float:
+    """Infinite where the run diverged."""
+    return float(text) if text else math.inf

@@ -1,0 +1,206 @@
+"""Regret, and methods without a source, on tables whose answer is known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.experiments.realbench.tiny import DAMPED, DEPTHS, write_facts, write_rows, write_sweep
+
+from depthlr.law.rules import CONSTANT_EXPONENT
+from experiments.realbench.chosen_rates import (
+    CONSTANT,
+    COPY,
+    LIBRARY,
+    TORCH,
+    TUNED,
+    compared_sizes,
+    decades_of_rules,
+    default_rates,
+    rate_at,
+    rates_without_source,
+    regret_cells,
+    suggested_cells,
+)
+from experiments.realbench.kept import COLUMNS
+from experiments.realbench.losses import DIVERGED, no_source_table, regret_of, regret_table, without_source
+from experiments.realbench.measured import SUGGEST
+from experiments.realbench.plan import names
+from experiments.realbench.recipes import recipe_named
+from experiments.realbench.scores import read_tuned
+from experiments.realbench.tuning_free import PRODIGY, SCHEDULE_FREE
+
+NAME = "cct-adamw-cosine"
+SUGGESTED = {SUGGEST: 10**-3.1, "pytorch-lr-finder": 10**-2.0, "lightning": None}
+
+
+def valley(rate: float, best: float) -> float:
+    return math.exp(DAMPED * (math.log10(rate) - best) ** 2)
+
+
+def write_regret(tables, name, best, seed_noise=0.0, diverged=()):
+    """Runs whose losses are those of the valleys that were swept."""
+    recipe = recipe_named(name)
+    rows = []
+    for cell in regret_cells(recipe, tables):
+        loss = valley(cell.rate, best[cell.size]) * (1 + seed_noise * (1 if cell.seed else -1) * (cell.rate > 10**-3))
+        rows.append({"size": cell.size, "seed": cell.seed, "rate": repr(cell.rate), "validation": loss})
+        if cell.size in diverged and rows[-1]["rate"] == repr(rate_at(best[2])):
+            rows[-1]["validation"] = ""
+    path = tables / "regret" / f"{name}.csv"
+    write_rows(path, rows, COLUMNS)
+    write_facts(path, recipe.study.digest, len(rows))
+
+
+def falling(exponent: float) -> dict[int, float]:
+    return {size: -3 + exponent * math.log10(DEPTHS[size] / 6) for size in (2, 4, 8, 16)}
+
+
+def test_regret_is_the_loss_at_a_rules_rate_over_that_at_the_tuned_one(tmp_path):
+    best = falling(-0.5)
+    write_sweep(tmp_path, NAME, best)
+    write_regret(tmp_path, NAME, best)
+    found = regret_of(recipe_named(NAME), read_tuned(tmp_path / f"{NAME}.csv"), tmp_path)
+    for place, size in enumerate((4, 8, 16)):
+        doubled = math.log10(DEPTHS[size] / 6)
+        assert found.by_rule[COPY][place] == pytest.approx(math.exp(DAMPED * (0.5 * doubled) ** 2) - 1, rel=1e-5)
+        off = (0.5 + CONSTANT_EXPONENT) * doubled
+        assert found.by_rule[CONSTANT][place] == pytest.approx(math.exp(DAMPED * off**2) - 1, rel=1e-4)
+    assert found.floor == pytest.approx(0, abs=1e-9)
+
+
+def test_seeds_that_disagree_raise_the_floor_and_a_diverged_run_counts(tmp_path):
+    best = falling(0.0)
+    write_sweep(tmp_path, NAME, best)
+    noisy = {size: value + 0.01 for size, value in best.items()}
+    write_regret(tmp_path, NAME, noisy, seed_noise=0.02)
+    tuned = read_tuned(tmp_path / f"{NAME}.csv")
+    assert regret_of(recipe_named(NAME), tuned, tmp_path).floor == 0  # seeds disagree at every rate alike: paired
+    best = falling(-0.5)
+    write_sweep(tmp_path, NAME, best)
+    write_regret(tmp_path, NAME, best, seed_noise=0.02, diverged=(16,))
+    found = regret_of(recipe_named(NAME), read_tuned(tmp_path / f"{NAME}.csv"), tmp_path)
+    assert found.by_rule[COPY][2] == DIVERGED
+    assert found.by_rule[CONSTANT][2] < DIVERGED
+
+
+def test_regret_trains_every_rule_at_the_larger_sizes(tmp_path):
+    write_sweep(tmp_path, NAME, falling(-0.5))
+    cells = regret_cells(recipe_named(NAME), tmp_path)
+    assert len(cells) == len(set(cells)) == 3 * 3 * 2
+    tuned = read_tuned(tmp_path / f"{NAME}.csv")
+    assert decades_of_rules(tuned, 16)[COPY] == tuned.decades[2]
+    assert decades_of_rules(tuned, 16)[TUNED] == tuned.decades[16]
+    assert {cell.size for cell in cells} == {4, 8, 16}
+
+
+def test_the_regret_table_waits_for_the_whole_judged_half(tmp_path):
+    for name in names("judged"):
+        recipe = recipe_named(name)
+        best = dict(zip(recipe.study.model.sizes, falling(-0.3).values(), strict=True))
+        depths = dict(zip(best, (6, 10, 18, 34), strict=True))
+        write_sweep(tmp_path, name, best, depths=depths)
+        assert regret_table(tmp_path) == ""
+        if name != NAME:
+            rows = [
+                {
+                    "size": cell.size,
+                    "seed": cell.seed,
+                    "rate": repr(cell.rate),
+                    "validation": valley(cell.rate, best[cell.size]),
+                }
+                for cell in regret_cells(recipe, tmp_path)
+            ]
+            write_rows(tmp_path / "regret" / f"{name}.csv", rows, COLUMNS)
+            write_facts(tmp_path / "regret" / f"{name}.csv", recipe.study.digest, len(rows))
+    assert regret_table(tmp_path) == ""
+    write_regret(tmp_path, NAME, falling(-0.3))
+    text = regret_table(tmp_path)
+    assert text.count("\n| ") == 12  # below the first line: the rule, ten recipes, the median
+    assert "constant exponent loses" in text
+    assert ": surely." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("gpt2-adamw-cosine", 5e-5),
+        ("vit-adamw-cosine", 0.1 * math.sqrt(0.5)),
+        ("resnet-momentum-cosine", 0.05),
+        (NAME, None),
+        ("spoken-adamw-cosine", None),
+    ],
+)
+def test_default_rates_are_those_of_the_programs(name, rate):
+    assert default_rates(recipe_named(name)).get(LIBRARY) == (None if rate is None else pytest.approx(rate))
+    assert default_rates(recipe_named(name))[TORCH] == 1e-3
+
+
+def write_suggestions(tables, name, best):
+    recipe = recipe_named(name)
+    rows = []
+    for size in recipe.study.model.sizes:
+        for method, rate in SUGGESTED.items():
+            for seed in (0,) if method == SUGGEST else (0, 1, 2):
+                factor = (1.0, 0.5, 3.0)[seed]  # the median over seeds is the first
+                row = {"size": size, "method": method, "seed": seed, "rate": rate and rate * factor}
+                ends = {"low": rate / 2, "high": rate * 2} if method == SUGGEST else {}
+                rows.append(row | ends)
+    path = tables / "suggestions" / f"{name}.csv"
+    write_rows(path, rows, ("size", "method", "seed", "rate", "low", "high", "seconds"))
+    write_facts(path, recipe.study.digest, len(rows))
+    trained = [
+        {
+            "size": cell.size,
+            "seed": cell.seed,
+            "rate": repr(cell.rate),
+            "validation": valley(cell.rate, best[cell.size]),
+        }
+        for cell in suggested_cells(recipe, tables)
+    ]
+    write_rows(tables / "suggested" / f"{name}.csv", trained, COLUMNS)
+    write_facts(tables / "suggested" / f"{name}.csv", recipe.study.digest, len(trained))
+    free = [
+        {"size": size, "method": method, "seed": 0, "validation": loss}
+        for size in compared_sizes(recipe)
+        for method, loss in ((PRODIGY, 1.05), (SCHEDULE_FREE, ""))
+    ]
+    path = tables / "tuning-free" / f"{name}.csv"
+    write_rows(path, free, ("size", "method", "seed", "validation", "accuracy", "train_mean", "seconds"))
+    write_facts(path, recipe.study.digest, len(free))
+
+
+def test_methods_without_a_source_are_compared_in_rate_and_in_loss(tmp_path):
+    best = falling(0.0)
+    write_sweep(tmp_path, NAME, best)
+    write_suggestions(tmp_path, NAME, best)
+    recipe = recipe_named(NAME)
+    rates = rates_without_source(recipe, tmp_path)
+    assert rates[SUGGEST] == pytest.approx(dict.fromkeys((2, 4, 8, 16), 10**-3.1))
+    assert rates["pytorch-lr-finder"][2] == pytest.approx(10**-2.0)
+    assert rates["lightning"] == {}
+    assert {cell.size for cell in suggested_cells(recipe, tmp_path)} == {2, 8}
+    found = without_source([recipe], tmp_path)
+    assert found[SUGGEST].errors[NAME] == pytest.approx([0.1] * 4)
+    assert found[SUGGEST].regrets[NAME] == pytest.approx([math.exp(DAMPED * 0.01) - 1] * 2)
+    assert found["pytorch-lr-finder"].errors[NAME] == pytest.approx([1.0] * 4)
+    assert found["lightning"].errors[NAME] == []
+    assert found[TORCH].errors[NAME] == pytest.approx([0.0] * 4)
+    assert found[PRODIGY].regrets[NAME] == pytest.approx([0.05] * 2)
+    assert found[SCHEDULE_FREE].regrets[NAME] == [DIVERGED] * 2
+    assert LIBRARY not in found
+
+
+def test_the_table_of_methods_reads_the_design_half_until_the_other_is_finished(tmp_path):
+    for name in names("design"):
+        sizes = recipe_named(name).study.model.sizes
+        best = dict.fromkeys(sizes, -3.0)
+        write_sweep(tmp_path, name, best)
+        assert no_source_table(tmp_path) == ""
+        write_suggestions(tmp_path, name, best)
+    text = no_source_table(tmp_path)
+    assert f"| {SUGGEST} | 24 of 24 | 0.10 (0.10) | +3.0% | +3.0% |" in text
+    assert "| lightning | 0 of 24 | - | - | - |" in text
+    assert "| Prodigy | - | - | +5.0% | +5.0% |" in text
+    assert f"{SUGGEST} loses +2.0% less than Prodigy (+2.0% to +2.0%, 6 recipes): surely." in text
+    assert "holds 24 of 24 tuned rates" in text
