@@ -232,7 +232,7 @@ def judge(results: Annotated[Path, typer.Option(help="where tables lie")] = RESU
     """The verdict on the judged half. The list, the analysis and the rule are committed before this is run."""
     judged = [recipe for recipe in RECIPES if recipe.split == "judged"]
     check_sealed(judged, results)
-    print(verdict([read_tuned(results / f"{recipe.name}.csv") for recipe in judged], results), end="")
+    print(verdict([read_tuned(results / f"{recipe.name}.csv") for recipe in judged], results=results), end="")
 
 
 def check_sealed(recipes: list[RealRecipe], results: Path) -> None:

@@ -115,17 +115,18 @@ def measured_coverage(recipes: Sequence[Tuned], results: Path) -> Coverage:
     return _held(recipes, {recipe.name: measured_errors(recipe, results) for recipe in recipes}, bounds)
 
 
-def all_errors(recipes: Sequence[Tuned], results: Path) -> dict[str, dict[str, list[float]]]:
-    """Every rule's errors by recipe; those of `measured` if all of these recipes were measured."""
-    found = {title: {recipe.name: recipe.errors(rule) for recipe in recipes} for title, rule in RULES.items()}
-    if all(is_finished(results / RELEASED / f"{recipe.name}.csv") for recipe in recipes):
-        found[RELEASED] = {recipe.name: measured_errors(recipe, results) for recipe in recipes}
-    return found
+def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, results: Path | None = None) -> str:
+    """The table of the judged half, the gains of the shipped rule, and its interval's coverage.
 
-
-def verdict(recipes: Sequence[Tuned], results: Path) -> str:
-    """The table of the judged half, the gains of the shipped rule, and its interval's coverage."""
-    errors = all_errors(recipes, results)
+    Args:
+        recipes: the judged half.
+        rules: by their titles; they look at depths alone, and the shipped one is among them.
+        results: where tables lie; `measured` is judged as well if all of these recipes were measured.
+    """
+    errors = {title: {recipe.name: recipe.errors(rule) for recipe in recipes} for title, rule in rules.items()}
+    measured = results is not None and all(is_finished(results / RELEASED / f"{recipe.name}.csv") for recipe in recipes)
+    if measured and results is not None:
+        errors[RELEASED] = {recipe.name: measured_errors(recipe, results) for recipe in recipes}
     lines = ["| recipe | exponent | floor | " + " | ".join(errors) + " |", "|---|---|---|" + "---|" * len(errors)]
     for recipe in recipes:
         medians = " | ".join(f"{median(found[recipe.name]):.2f}" for found in errors.values())
@@ -141,6 +142,6 @@ def verdict(recipes: Sequence[Tuned], results: Path) -> str:
             sure = "surely" if low > 0 else "not surely"
             lines.append(f"- {SHIPPED} errs by {middle:+.2f} less than {rule} ({low:+.2f} to {high:+.2f}): {sure}.")
     lines.append(f"- {SHIPPED}: {coverage(recipes)}")
-    if RELEASED in errors:
+    if measured and results is not None:
         lines.append(f"- {RELEASED}: {measured_coverage(recipes, results)}")
     return "\n".join(lines) + "\n"

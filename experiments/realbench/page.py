@@ -26,7 +26,7 @@ def judged_verdict(results: Path) -> str:
     """The verdict, once the judged half is finished."""
     if not is_judged_half_finished(results):
         return ""
-    return verdict([read_tuned(results / f"{name}.csv") for name in names("judged")], results)
+    return verdict([read_tuned(results / f"{name}.csv") for name in names("judged")], results=results)
 
 
 SECTIONS: Mapping[str, Callable[[Path], str]] = {

@@ -91,8 +91,8 @@ def test_the_product_says_how_often_a_short_check_was_right() -> None:
     assert sum(one.full == 1 for one in found) == CARRIED_BEST
 
 
-def test_the_verdict_names_every_rule_and_the_coverage(tmp_path) -> None:
-    text = verdict([tuned(name, exponent) for name, exponent in (("a", -0.2), ("b", -0.1), ("c", -0.25))], tmp_path)
+def test_the_verdict_names_every_rule_and_the_coverage() -> None:
+    text = verdict([tuned(name, exponent) for name, exponent in (("a", -0.2), ("b", -0.1), ("c", -0.25))])
     assert "| a | -0.20 | 0.01 | " in text
     assert "less than copy" in text
     assert "less than law" in text
@@ -114,12 +114,12 @@ def test_the_verdict_has_the_released_rule_once_it_is_measured_on_all(tmp_path) 
     recipes = [tuned(name, -0.2) for name in "abc"]
     for recipe in recipes[:2]:
         write_measured(tmp_path, recipe, -0.7, None)
-    assert "measured" not in verdict(recipes, tmp_path)
+    assert "measured" not in verdict(recipes, results=tmp_path)
     write_measured(tmp_path, recipes[2], -0.7, None)
     twice, fourfold = math.log10(2), math.log10(4)
     # One initialization has no scatter, so the law has no part in it.
     assert measured_errors(recipes[0], tmp_path) == pytest.approx([0.5 * twice, 0.5 * fourfold])
-    assert "errs by +0.23 less than measured (+0.23 to +0.23): surely." in verdict(recipes, tmp_path)
+    assert "errs by +0.23 less than measured (+0.23 to +0.23): surely." in verdict(recipes, results=tmp_path)
     held = measured_coverage(recipes, tmp_path)
     assert (held.held, held.transfers, held.recipes_held, held.recipes) == (6, 6, 3, 3)
     write_measured(tmp_path, recipes[2], -1.5, None)
