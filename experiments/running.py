@@ -35,17 +35,22 @@ SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in bet
 
 
 class OutOfTime(Exception):
-    """The time is spent; what had finished is kept."""
+    """The deadline has passed. Finished work is kept."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment of the performance counter; infinite where there is all the time in the world."""
+    """A moment of the performance counter. It is infinite if there is no limit."""
 
     moment: float = math.inf
 
     @staticmethod
     def after(seconds: float | None) -> Deadline:
+        """The deadline in so many seconds.
+
+        Args:
+            seconds: From now. None sets no limit.
+        """
         if seconds is None:
             return Deadline()
         if not seconds >= 0:  # nor is nan
@@ -53,6 +58,7 @@ class Deadline:
         return Deadline(time.perf_counter() + seconds)
 
     def check(self) -> None:
+        """Raise `OutOfTime` if the deadline has passed."""
         if time.perf_counter() >= self.moment:
             raise OutOfTime
 
@@ -111,27 +117,43 @@ def provenance(precision: str, examples: Examples, ran: Environment | None = Non
 
 @dataclass
 class Facts:
-    """Times add up over the calls that a setting took, each its share of the device that `at_once` jobs had in common.
+    """The times that a setting took and where they were measured, summed over calls.
 
-    `plain_cell_seconds` are sampled, by size; `plain_grid_seconds` is what a table said whose samples are gone.
+    If several jobs share a device, each counts its share of the time.
+
+    Args:
+        study: The digest of the study. None if a store holds it, or in older files.
+        provenance: Where the result came from; empty before anything was trained.
+        sweep_seconds: The time of the sweep.
+        carried_seconds: The time of training at carried rates.
+        plain_cell_seconds: The time of a cell in the plain loop, by size, from a sample.
+        plain_grid_seconds: The time of the whole grid in the plain loop, from a table whose samples are not kept.
+        plain_grid_is: How that time was found.
+        at_once: The largest number of jobs that shared the device.
     """
 
-    study: str | None = None  # its digest, where no store tells; of older files not known
+    study: str | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     sweep_seconds: float = 0.0
     carried_seconds: float = 0.0
     plain_cell_seconds: dict[int, float] = field(default_factory=dict)
     plain_grid_seconds: float | None = None
-    plain_grid_is: str = SAMPLED  # how it came about
-    at_once: int = 1  # the most of all calls
+    plain_grid_is: str = SAMPLED
+    at_once: int = 1
 
     @contextmanager
     def timing(
         self, what: Literal["sweep_seconds", "carried_seconds"], file: Path, at_once: int = 1
     ) -> Iterator[Callable[[], None]]:
-        """Add the time spent inside, and keep the facts, however it ends.
+        """Add the time spent inside the context, and write the facts, also after an error.
 
-        What it yields is to be called when a piece of work is done: the time so far is kept even if the machine goes.
+        Args:
+            what: the entry to which the time is added.
+            file: where the facts are written.
+            at_once: how many jobs share the device.
+
+        Yields:
+            A function to call after every piece of work. It writes the time so far, in case the process is killed.
         """
         last = time.perf_counter()
 
@@ -156,7 +178,11 @@ class Facts:
 
 
 def read_facts(file: Path) -> Facts:
-    """What an earlier call left, or nothing."""
+    """The facts that an earlier call wrote, or empty ones.
+
+    Args:
+        file: the JSON file.
+    """
     if not file.is_file():
         return Facts()
     text = read_text(file)
@@ -264,12 +290,20 @@ def train_cells(
 
 
 def precision_or_default(precision: str | None) -> str:
-    """The given precision; else bf16 on a GPU and fp32 on a CPU."""
+    """The given precision, or else bf16 on a GPU and fp32 on a CPU.
+
+    Args:
+        precision: what the user asked for.
+    """
     return precision or ("bf16" if default_device() == "cuda" else "fp32")
 
 
 def run_command(app: typer.Typer) -> None:
-    """Run a command line; an error is one sentence on stderr and exit code 2."""
+    """Run a command line. An error is printed on stderr, and the exit code is 2.
+
+    Args:
+        app: the command line.
+    """
     try:
         app()
     except DepthlrError as error:
