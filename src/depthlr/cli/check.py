@@ -12,7 +12,7 @@ import typer
 from torch import nn
 
 from depthlr.cli.fit import fit_json
-from depthlr.cli.measurement import Batches, measurement_data, measuring, prepare_measurement
+from depthlr.cli.measurement import Batches, measurement_data, measurement_progress, prepare_measurement
 from depthlr.cli.options import MEASUREMENT, Json, MeasurementOptions, Model, expand_options, parse_sizes
 from depthlr.cli.output import picture_form, print_json, print_note, print_notes, print_table, write_picture
 from depthlr.errors import DepthlrError
@@ -48,7 +48,7 @@ def check(
     def build(size: int) -> nn.Module:
         return builders[size]()
 
-    with measuring(options, model):
+    with measurement_progress(options, model):
         found = check_transfer(build, models.sizes, batches, on.loss_fn, options.optimizer, seeds=options.seeds)
     if json:
         given_options = {"optimizer": options.optimizer, "data": options.data, "loss": options.loss}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from statistics import median
 
-from depthlr.cli.measurement import Measurement, MeasurementData, measurement_data, measuring, prepare_measurement
+from depthlr.cli.measurement import (
+    Measurement,
+    MeasurementData,
+    measurement_data,
+    measurement_progress,
+    prepare_measurement,
+)
 from depthlr.cli.options import MEASUREMENT, Json, MeasurementOptions, Model, expand_options
 from depthlr.cli.output import print_json, print_note, print_table
 from depthlr.energy.energy import EnergyOverSeeds, update_energy_over_seeds
@@ -16,7 +22,7 @@ def measure(model: Model, options: MeasurementOptions = MEASUREMENT, json: Json 
     """Measure the update energy of one optimizer step at every unit."""
     on = measurement_data(options)
     given = prepare_measurement(model, on, draws=1)
-    with measuring(options, model):
+    with measurement_progress(options, model):
         found = measure_energies(given, on)
     mean, readout = found.mean_energy, found.readout
     measured = []

@@ -103,7 +103,7 @@ def progress_bar() -> Iterator[None]:
 
 
 @contextmanager
-def measuring(options: MeasurementOptions, *models: str) -> Iterator[None]:
+def measurement_progress(options: MeasurementOptions, *models: str) -> Iterator[None]:
     """Show progress, then say whether the measured weights are not those of the user's models.
 
     Args:

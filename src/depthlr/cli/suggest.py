@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.measurement import measurement_data, measuring, prepare_measurement
+from depthlr.cli.measurement import measurement_data, measurement_progress, prepare_measurement
 from depthlr.cli.options import RATE_MEASUREMENT, Json, MeasurementOptions, Model, expand_options
 from depthlr.cli.output import print_json, print_note, print_notes
 from depthlr.formatting import rate_text
@@ -27,7 +27,7 @@ def suggest(
     """
     on = measurement_data(options)
     given = prepare_measurement(model, on)
-    with measuring(options, model):
+    with measurement_progress(options, model):
         found = suggest_rate(
             given.build, given.batches, on.loss_fn, options.optimizer, schedule=schedule, seeds=options.seeds
         )

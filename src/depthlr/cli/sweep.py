@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, redirect_stdout
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.fit import fit_json
-from depthlr.cli.options import Json, is_study_file, parse_sizes
-from depthlr.cli.output import print_json, print_note, print_table
+from depthlr.cli.options import Json, Timeout, expand_options, is_study_file, parse_sizes
+from depthlr.cli.output import print_json, print_note, print_notes, print_table
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.cluster.cluster import Cluster
 from depthlr.data.examples import Examples
@@ -27,8 +27,9 @@ from depthlr.formatting import rate_text
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
+from depthlr.present.report import optimum_json
 from depthlr.present.server import serving
-from depthlr.present.terminal import text_landscape
+from depthlr.present.terminal import LEAST_WIDTH, text_landscape
 from depthlr.present.text import loss_label, tuned_text
 from depthlr.study.description import NOTHING_TO_TRAIN, Study, read_study, study_from_dict
 from depthlr.study.results import Results
@@ -42,41 +43,55 @@ from depthlr.training.executor import Executor, Limits
 from depthlr.training.serial import try_step
 
 
-def sweep(
-    study: Annotated[
-        str | None, typer.Argument(help="a study: a TOML file, or the .sqlite of a sweep to resume")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="without a study: the model, such as resnet?width=16")] = None,
-    vary: Annotated[str | None, typer.Option(help="the argument that makes it deeper")] = None,
-    sizes: Annotated[str | None, typer.Option(help="the values of that argument, such as 3,4,6")] = None,
+@dataclass(frozen=True)
+class StudyOptions:
+    """A study without a file. What is None has the default of the study."""
+
+    model: Annotated[str | None, typer.Option(help="without a study: the model, such as resnet?width=16")] = None
+    vary: Annotated[str | None, typer.Option(help="the argument that makes it deeper")] = None
+    sizes: Annotated[str | None, typer.Option(help="the values of that argument, such as 3,4,6")] = None
     command: Annotated[
         str | None, typer.Option(help='your own script: "python train.py --lr {rate} --layers {size} --seed {seed}"')
-    ] = None,
+    ] = None
     result: Annotated[
         str | None, typer.Option(help="the file it writes its loss to, such as out/{size}-{seed}-{rate}/metrics.json")
-    ] = None,
+    ] = None
     data: Annotated[
         str | None,
         typer.Option(
             help="a data set as depthlr data names it, or your own as package.module:callable", show_default="digits"
         ),
-    ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="sgd, momentum, adam, adamw or muon", show_default="sgd")
-    ] = None,
+    ] = None
+    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum, adam, adamw or muon", show_default="sgd")] = None
     loss: Annotated[
         str | None,
         typer.Option(help="cross_entropy, or your own as package.module:function", show_default="cross_entropy"),
+    ] = None
+    batch: Annotated[int | None, typer.Option(help="examples a step", show_default="128")] = None
+    steps: Annotated[int | None, typer.Option(help="steps a run", show_default="100")] = None
+    search: Annotated[str | None, typer.Option(help="adaptive, or grid for every rate", show_default="adaptive")] = None
+    low: Annotated[float | None, typer.Option(help="lowest rate", show_default="1e-4")] = None
+    high: Annotated[float | None, typer.Option(help="highest rate", show_default="10")] = None
+    points: Annotated[int | None, typer.Option(help="rates in the grid between them", show_default="80")] = None
+    seeds: Annotated[int | None, typer.Option(help="how many seeds", show_default="3")] = None
+
+
+NO_OPTIONS = StudyOptions()
+TABLES = {  # of a study, with the options that describe them
+    "model": ("model", "vary", "sizes"),
+    "data": ("data",),
+    "training": ("optimizer", "loss", "batch", "steps", "command", "result"),
+    "search": ("search", "low", "high", "points", "seeds"),
+}
+KEYS = {"model": "spec", "data": "name", "search": "kind"}  # in the tables, where they differ from the options
+
+
+@expand_options
+def sweep(
+    study: Annotated[
+        str | None, typer.Argument(help="a study: a TOML file, or the .sqlite of a sweep to resume")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="examples a step", show_default="128")] = None,
-    steps: Annotated[int | None, typer.Option(help="steps a run", show_default="100")] = None,
-    search: Annotated[
-        str | None, typer.Option(help="adaptive, or grid for every rate", show_default="adaptive")
-    ] = None,
-    low: Annotated[float | None, typer.Option(help="lowest rate", show_default="1e-4")] = None,
-    high: Annotated[float | None, typer.Option(help="highest rate", show_default="10")] = None,
-    points: Annotated[int | None, typer.Option(help="rates in the grid between them", show_default="80")] = None,
-    seeds: Annotated[int | None, typer.Option(help="how many seeds", show_default="3")] = None,
+    options: StudyOptions = NO_OPTIONS,
     folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None,
     out: Annotated[
         Path | None, typer.Option(help="the file that keeps it", show_default="the study's name, .sqlite")
@@ -88,7 +103,7 @@ def sweep(
         ),
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
-    timeout: Annotated[float | None, typer.Option(help="give a cell up after so many seconds")] = None,
+    timeout: Timeout = None,
     retries: Annotated[int, typer.Option(min=0, help="try a cell again whose process died")] = 1,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
@@ -109,20 +124,7 @@ def sweep(
     json: Json = False,
 ) -> None:
     """Sweep rates at several depths and fit the law; run again, it resumes."""
-    flags: dict[str, dict[str, Any]] = {
-        "model": {"spec": model, "vary": vary, "sizes": sizes},
-        "data": {"name": data},
-        "training": {
-            "optimizer": optimizer,
-            "loss": loss,
-            "batch": batch,
-            "steps": steps,
-            "command": command,
-            "result": result,
-        },
-        "search": {"kind": search, "low": low, "high": high, "points": points, "seeds": seeds},
-    }
-    wanted, path = _study(study, flags, out)
+    wanted, path = _described_study(options, out) if study is None else _named_study(study, options, out)
     if study is not None and is_study_file(study) and wanted.named_code and not trust:
         raise DepthlrError(
             f"{study} names code that a sweep would run: {', '.join(wanted.named_code)}. Add --trust if you trust it."
@@ -164,11 +166,11 @@ def train_study(
         )
     with _stops() as caught:
         try:
-            with (
-                _live_page(path, serve),
-                SweepProgress(wanted) as progress,
-                engine_for(wanted, examples, held_out, workers, limits, cluster) as executor,
-            ):
+            with ExitStack() as stack:
+                if serve:
+                    print_note(f"follow it at {stack.enter_context(serving(path))}")
+                progress = stack.enter_context(SweepProgress(wanted))
+                executor = stack.enter_context(engine_for(wanted, examples, held_out, workers, limits, cluster))
                 return run_sweep(
                     wanted,
                     executor,
@@ -209,47 +211,40 @@ def engine_for(
     return open_engine(make_task, workers=workers, limits=limits)
 
 
-def _study(named: str | None, flags: Mapping[str, dict[str, Any]], out: Path | None) -> tuple[Study, Path]:
-    """The study and the file that keeps it, from a file's name or from flags."""
-    given = {table: {k: v for k, v in entries.items() if v is not None} for table, entries in flags.items()}
-    if named is not None:
-        for entries in given.values():
-            for flag in entries:
-                name = {"spec": "model", "name": "data", "kind": "search"}.get(flag, flag)
-                raise DepthlrError(f"--{name} and {named} both describe a study: change the file, or leave it out.")
-        if is_study_file(named):
-            return read_store(named).study, Path(named) if out is None else out
-        return read_study(named), Path(named).with_suffix(".sqlite") if out is None else out
-    by_command = "command" in given["training"]
-    if "sizes" not in given["model"] or not (by_command or "spec" in given["model"]):
+def _named_study(named: str, options: StudyOptions, out: Path | None) -> tuple[Study, Path]:
+    """The study of a file, and the file that keeps its cells."""
+    for option, value in vars(options).items():
+        if value is not None:
+            raise DepthlrError(f"--{option} and {named} both describe a study: change the file, or leave it out.")
+    if is_study_file(named):
+        return read_store(named).study, out or Path(named)
+    return read_study(named), out or Path(named).with_suffix(".sqlite")
+
+
+def _described_study(options: StudyOptions, out: Path | None) -> tuple[Study, Path]:
+    """The study that options describe, and the file that keeps its cells."""
+    given = {option: value for option, value in vars(options).items() if value is not None}
+    if "sizes" not in given or not given.keys() & {"command", "model"}:
         raise DepthlrError(
             "There is nothing to sweep: name a study's TOML file, or give --sizes and one of --model and --command."
         )
-    given["model"]["sizes"] = parse_sizes(given["model"]["sizes"])
-    if not by_command:
-        given["training"].setdefault("steps", 100)
-    if "spec" not in given["model"]:
-        path = out or Path("command.sqlite")
-        return study_from_dict({"name": path.stem, **given}), path
-    spec = parse_spec(given["model"]["spec"])
-    if "vary" not in given["model"]:
+    given["sizes"] = parse_sizes(given["sizes"])
+    name = "command"
+    if "command" not in given:
+        given.setdefault("steps", 100)
+    if "model" in given:
+        spec = parse_spec(given["model"])
+        name = spec.name.replace(":", "-")
         known = ZOO[spec.name].defaults if spec.family == "zoo" else {}
-        given["model"]["vary"] = next((name for name in ("layers", "blocks") if name in known), "")
-        if not given["model"]["vary"]:
+        deeper = [argument for argument in ("layers", "blocks") if argument in known]
+        if "vary" not in given and not deeper:
             raise DepthlrError(f"{spec} needs --vary: name the argument that makes it deeper, such as n_layer.")
-    path = out or Path(f"{spec.name.replace(':', '-')}.sqlite")
-    return study_from_dict({"name": path.stem, **given}), path
-
-
-@contextmanager
-def _live_page(path: Path, asked: bool) -> Iterator[None]:
-    """The sweep's page for as long as it runs, if it was asked for."""
-    if not asked:
-        yield
-        return
-    with serving(path) as url:
-        print_note(f"follow it at {url}")
-        yield
+        given.setdefault("vary", *deeper[:1])
+    path = out or Path(f"{name}.sqlite")
+    tables: dict[str, Any] = {"name": path.stem}
+    for table, entries in TABLES.items():
+        tables[table] = {KEYS.get(option, option): given[option] for option in entries if option in given}
+    return study_from_dict(tables), path
 
 
 @contextmanager
@@ -276,48 +271,36 @@ def _print(results: Results, path: Path, json: bool) -> None:
     slopes = {"depth": slope_of(results, "depth"), size_name: slope_of(results, "size")}
     fits = {over: found for over, found in slopes.items() if found}
     if json:
+        optima = [optimum_json(results, curve) | {"cells": len(curve.rates)} for curve in results.curves]
         print_json(
             {
                 "study": results.study.to_dict(),
                 "store": str(path),
                 "cells": len(results.records),
-                "optima": [_optimum_json(results, index) for index in range(len(results.curves))],
+                "optima": optima,
                 "fits": {over: fit_json(found, {}) for over, found in fits.items()},
                 "notes": list(results.notes),
             }
         )
         return
-    rows = []
-    for size in results.study.model.sizes:
-        found = results.inside(size)
-        rates = [best.rate for best in found]
-        ends = [rate_text(rate) for rate in (min(rates), max(rates))] if rates else ["-"] * 2
-        loss = f"{fmean(best.loss for best in found):.4f}" if found else "-"
-        best_rate = tuned_text(results, size) + (" ?" if size in results.doubts else "")
-        rows.append((size, (results.depths or {}).get(size, "-"), best_rate, *ends, loss))
     loss_name = "mean validation loss" if results.metric == "validation" else "mean loss"
     columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", loss_name)
+    rows = [_size_row(results, size) for size in results.study.model.sizes]
     print_table(columns, rows, title=f"{results.study.model.title}, {len(results.study.search.seeds)} seeds")
     for over, line in fits.items():
         print(f"over {'effective depth' if over == 'depth' else over}: {line}")
-    for note in results.notes:
-        print_note(f"note: {note}")
+    print_notes(results.notes)
     print_note(f"rates are judged by the {loss_label(results)}")
     columns_wide = shutil.get_terminal_size().columns
-    if results.records and columns_wide >= 40:
+    if results.records and columns_wide >= LEAST_WIDTH:
         print_note(text_landscape(results, min(100, columns_wide)))
     print_note(f"{len(results.records)} cells are kept in {path}: see depthlr report, plot, fit and export")
 
 
-def _optimum_json(results: Results, index: int) -> dict[str, Any]:
-    curve = results.curves[index]
-    best = curve.optimum
-    return {
-        "size": curve.size,
-        "depth": (results.depths or {}).get(curve.size),
-        "seed": curve.seed,
-        "rate": None if best is None else best.rate,
-        "loss": None if best is None else best.loss,
-        "edge": None if best is None else best.edge,
-        "cells": len(curve.rates),
-    }
+def _size_row(results: Results, size: int) -> tuple[object, ...]:
+    low, high, loss = "-", "-", "-"
+    if found := results.inside(size):
+        rates = [best.rate for best in found]
+        low, high, loss = rate_text(min(rates)), rate_text(max(rates)), f"{fmean(best.loss for best in found):.4f}"
+    best_rate = tuned_text(results, size) + (" ?" if size in results.doubts else "")
+    return size, (results.depths or {}).get(size, "-"), best_rate, low, high, loss

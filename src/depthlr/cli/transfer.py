@@ -99,7 +99,7 @@ def _number(text: str) -> float | None:
 
 def _measure_and_carry(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
     from depthlr.cli.measure import measure_energies
-    from depthlr.cli.measurement import measurement_data, measuring, prepare_measurement
+    from depthlr.cli.measurement import measurement_data, measurement_progress, prepare_measurement
     from depthlr.transfer.rules import transfer_rate
 
     for text in (source, target):
@@ -107,7 +107,7 @@ def _measure_and_carry(rule: str, rate: float, source: str, target: str, options
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
     on = measurement_data(options)
     here, there = (prepare_measurement(text, on) for text in (source, target))
-    with measuring(options, source, target):
+    with measurement_progress(options, source, target):
         if rule == "am-mup":
             return transfer_rate(rate, *(measure_energies(one, on) for one in (here, there)), rule=rule)
         return transfer_rate(

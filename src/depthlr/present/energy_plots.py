@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from statistics import median, quantiles
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,21 +15,22 @@ from depthlr.energy.energy import Energy
 from depthlr.errors import DepthlrError
 from depthlr.formatting import number_text
 from depthlr.law.fit import Fit, fit_power_law, slope_text
-from depthlr.present.findings import seed_interval, verdict
+from depthlr.present.findings import verdict
 from depthlr.present.style import (
-    LAW_LABEL,
     MARKERS,
     add_legend,
     axes_or_new,
     category_colours,
     depth_axis,
     depth_colours,
-    draw_interval,
+    draw_fit,
+    draw_intervals,
+    draw_law,
+    draw_points,
     escape_label,
     log_axis,
     right_align,
     set_title,
-    text_colour,
 )
 from depthlr.transfer.recipe import Energies
 
@@ -53,54 +55,46 @@ def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | Non
     axes = axes_or_new(axes)
     axes.set_yscale("log")
     numbers = [key for key in energies if isinstance(key, int | float)]
+    colours: Mapping[Any, str] = dict(zip(energies, category_colours(axes, len(energies)), strict=True))
+    title = "model, mean energy"
     if len(numbers) == len(energies):
-        by_depth = depth_colours(axes, numbers)
-        colours: dict[float | str, str] = {key: by_depth[key] for key in numbers}
-    else:
-        colours = dict(zip(energies, category_colours(axes, len(energies)), strict=True))
-    names = right_align([escape_label(f"{key:g}" if isinstance(key, int | float) else key) for key in energies])
-    for index, (key, measured) in enumerate(energies.items()):
+        colours, title = depth_colours(axes, numbers), "effective depth, mean energy"
+    texts = [escape_label(f"{key:g}" if isinstance(key, int | float) else key) for key in energies]
+    for name, marker, (key, measured) in zip(right_align(texts), cycle(MARKERS), energies.items(), strict=False):
         seeds = energies_of(measured)
         depth = len(measured.units)
-        across = [(unit + 1) / depth for unit in range(depth)]
-        values = [[e.units[unit].energy for e in seeds if e.units[unit].energy > 0] for unit in range(depth)]
-        drawn = [(x, v) for x, v in zip(across, values, strict=True) if v]  # energy 0 has no logarithm
-        mean = median(e.mean for e in seeds)
-        axes.plot(
-            [x for x, _ in drawn],
-            [median(v) for _, v in drawn],
-            color=colours[key],
-            lw=1.5,
-            marker=MARKERS[index % len(MARKERS)],
-            ms=3.5,
-            label=f"{names[index]}   {number_text(mean)}",
-            gid=f"energy-{key}",
-        )
+        quartiles: dict[float, tuple[float, float, float]] = {}  # by relative depth
+        for unit in range(depth):
+            values = [e.units[unit].energy for e in seeds if e.units[unit].energy > 0]
+            if values:  # energy 0 has no logarithm
+                quartiles[(unit + 1) / depth] = quartiles_of(values)
+        across = list(quartiles)
+        low, middle, high = map(list, zip(*quartiles.values(), strict=True)) if quartiles else ([], [], [])
+        label = f"{name}   {number_text(median(e.mean for e in seeds))}"
+        gid = f"energy-{key}"
+        axes.plot(across, middle, color=colours[key], lw=1.5, marker=marker, ms=3.5, label=label, gid=gid)
         if len(seeds) > 1:
-            halves = [middle_half(v) for _, v in drawn]
-            low, high = [first for first, _ in halves], [third for _, third in halves]
-            axes.fill_between([x for x, _ in drawn], low, high, color=colours[key], alpha=0.13, lw=0)
+            axes.fill_between(across, low, high, color=colours[key], alpha=0.13, lw=0)
         readout = median(e.readout for e in seeds)
         if readout > 0:
-            star = {"ls": "", "marker": "*", "ms": 13, "mec": axes.get_facecolor(), "mew": 0.7, "zorder": 5}
-            axes.plot([1], [readout], color=colours[key], clip_on=False, gid=f"readout-{key}", **star)  # type: ignore[arg-type]
+            star = {"marker": "*", "ms": 13, "mec": axes.get_facecolor(), "mew": 0.7, "zorder": 5}
+            draw_points(axes, [(1, readout)], colours[key], clip_on=False, gid=f"readout-{key}", **star)
     axes.set(
         xlim=(0, 1.0),
         xlabel="relative depth (unit / effective depth; ★ readout)",
         ylabel="update energy at rate 1 (mean square change)",
     )
     log_axis(axes.yaxis)
-    title = "effective depth, mean energy" if len(numbers) == len(energies) else "model, mean energy"
     add_legend(axes, title=title)
     return axes
 
 
-def middle_half(values: Sequence[float]) -> tuple[float, float]:
-    """First and third quartile."""
+def quartiles_of(values: Sequence[float]) -> tuple[float, float, float]:
+    """First quartile, median and third quartile."""
     if len(values) < 2:
-        return values[0], values[0]
-    first, _, third = quantiles(values, n=4, method="inclusive")
-    return first, third
+        return values[0], values[0], values[0]
+    first, middle, third = quantiles(values, n=4, method="inclusive")
+    return first, middle, third
 
 
 def energies_of(measured: Energies) -> tuple[Energy, ...]:
@@ -141,10 +135,14 @@ def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) 
         raise DepthlrError("A slope needs the energies of models at two depths or more: measure another depth.")
     if persistent is not None and [point.depth for point in persistent.points] != sorted(energies):
         raise DepthlrError("The fit of persistent energies is of other depths than these: measure both on one set.")
-    places = [depth for depth, measured in energies.items() for _ in energies_of(measured)]
-    seeds = [energy for measured in energies.values() for energy in energies_of(measured)]
+    places, mean, readout = [], [], []
+    for depth, measured in energies.items():
+        for energy in energies_of(measured):
+            places.append(depth)
+            mean.append(energy.mean)
+            readout.append(energy.readout)
     fits: list[Fit] = []
-    for name, values in (("unit", [e.mean for e in seeds]), ("readout", [e.readout for e in seeds])):
+    for name, values in (("unit", mean), ("readout", readout)):
         if min(values) <= 0:
             raise DepthlrError(f"The step of some model moves no {name}, so no rate gives it energy 1: leave it out.")
         fits.append(fit_power_law(places, [value**-0.5 for value in values]))  # rate^2 S(1) = 1
@@ -163,29 +161,19 @@ def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = 
     axes = axes_or_new(axes)
     axes.set(xscale="log", yscale="log")
     depths = sorted(energies)
-    reach = np.geomspace(depths[0] / 1.08, depths[-1] * 1.08, 60)
+    reach = np.geomspace(depths[0] / 1.08, depths[-1] * 1.08, 60).tolist()
     shown: list[float] = []
     fits = found.fits
-    colours = category_colours(axes, len(fits))
     for index, (name, fit) in enumerate(fits.items()):
-        rates = np.array([fit.predict(depth) for depth in reach])
-        points = [10**point.log10_rate for point in fit.points]
-        style = {"color": colours[index], "marker": MARKERS[index], "ms": 5.5, "ls": ""}
-        places = [depth * OFFSET ** (2 * index - len(fits) + 1) for depth in depths]
-        axes.plot(places, points, **style, label=f"{name}: {slope_text(fit)}", gid=name.replace(" ", "-"))  # type: ignore[arg-type]
-        for place, point in zip(places, fit.points, strict=True):
-            ends = seed_interval(point)
-            if ends is not None:
-                draw_interval(axes, place, ends, colours[index])
-                shown += [max(ends[0], points[-1] / 10), min(ends[1], points[0] * 10)]
-        axes.plot(reach, rates, color=colours[index], lw=1.5)
-        sides = fit.band(list(reach))
-        if sides is not None:
-            axes.fill_between(reach, *sides, color=colours[index], alpha=0.13, lw=0)
-        shown += [*points, rates[0], rates[-1]]
-    law = [(persistent or found.mean).by_law(depth) for depth in reach]
-    axes.plot(reach, law, color=text_colour(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
-    shown += [law[0], law[-1]]
+        colour = category_colours(axes, len(fits))[index]
+        points = {point.depth * OFFSET ** (2 * index - len(fits) + 1): point for point in fit.points}
+        places = [(place, 10**point.log10_rate) for place, point in points.items()]
+        label = f"{name}: {slope_text(fit)}"
+        draw_points(axes, places, colour, marker=MARKERS[index], ms=5.5, label=label, gid=name.replace(" ", "-"))
+        shown += [rate for _, rate in places]
+        shown += draw_intervals(axes, points, colour)
+        shown += draw_fit(axes, fit, reach, colour, lw=1.5)
+    shown += draw_law(axes, reach, [(persistent or found.mean).by_law(depth) for depth in reach])
     axes.set(
         xlim=(reach[0], reach[-1]),
         ylim=(min(shown) / 1.3, max(shown) * 1.3),

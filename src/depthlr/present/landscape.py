@@ -13,6 +13,7 @@ from depthlr.present.style import (
     add_legend,
     axes_or_new,
     depth_colours,
+    draw_points,
     escape_label,
     log_axis,
     right_align,
@@ -51,37 +52,24 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedSty
     curves = by_size(results)
     axes = axes_or_new(axes)
     depths = labels_of(results)
-    colours = depth_colours(axes, [depths[size] for size in curves])
-    low, top, log = loss_range([curve for found in curves.values() for curve in found])
-    strip = _mark_diverged(axes, curves, {size: colours[depths[size]] for size in curves})
+    by_depth = depth_colours(axes, [depths[size] for size in curves])
+    colours = {size: by_depth[depths[size]] for size in curves}
+    low, top, log = loss_range(results.curves)
+    strip = _mark_diverged(axes, curves, colours)
     axes.set(xscale="log", yscale="log" if log else "linear", ylim=_with_strip(low, top, log, strip))
 
-    named = set(thin_ticks([depths[size] for size in curves])) if len(curves) > MANY_DEPTHS else set(depths.values())
+    named: set[float] = set(depths.values())
+    if len(curves) > MANY_DEPTHS:
+        named = set(thin_ticks([depths[size] for size in curves]))
     names = dict(zip(curves, right_align([f"{depths[size]:g}" for size in curves]), strict=True))
     for size, found in curves.items():
-        colour, best = colours[depths[size]], [curve.optimum for curve in found if curve.optimum]
         middle = median_curve(found, top)
-        _draw_seeds(axes, found, colour, seeds, strip, alone=not middle)
-        label = f"{names[size]}   {tuned_text(results, size, 'diverged')}"
+        _draw_seeds(axes, found, colours[size], seeds, strip, alone=not middle)
         if middle:
-            drawn = axes.plot(*zip(*middle, strict=True), color=colour, lw=2.2, zorder=3, gid=f"median-{size}")
+            drawn = axes.plot(*zip(*middle, strict=True), color=colours[size], lw=2.2, zorder=3, gid=f"median-{size}")
             _clip(axes, drawn, strip)
-        for edge in (False, True):  # hollow where the range of rates cut the optimum off
-            dots = [b for b in best if b.at_edge is edge]
-            face = axes.get_facecolor() if edge else colour
-            where = [b.rate for b in dots], [b.loss for b in dots]
-            style = {"ls": "", "marker": "o", "ms": 4, "color": colour, "mfc": face, "zorder": 4}
-            axes.plot(*where, **style, gid=f"{'edge-' * edge}optima-{size}")  # type: ignore[arg-type]
-        rate = results.tuned_rates.get(size)
-        tuned = ([], []) if rate is None else ([rate], [fmean(b.loss for b in results.inside(size))])
-        star = {"marker": "*", "ms": 12, "mec": axes.get_facecolor(), "mew": 0.7, "lw": 1.9, "zorder": 6}
-        axes.plot(
-            *tuned,
-            color=colour,
-            gid=f"tuned-{size}",
-            label=label if depths[size] in named else None,
-            **star,  # type: ignore[arg-type]
-        )
+        label = f"{names[size]}   {tuned_text(results, size, 'diverged')}" if depths[size] in named else None
+        _draw_optima(axes, results, size, colours[size], label)
     log_axis(axes.xaxis)
     if strip:
         axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])  # none among the triangles
@@ -113,18 +101,28 @@ def labels_of(results: Results) -> Mapping[int, int]:
     return {size: size for size in run}
 
 
-def median_curve(curves: Sequence[Curve], top: float) -> list[tuple[float, float]]:
-    """Rate and median loss where every seed ran; empty if the seeds share too few rates."""
+def losses_by_rate(curves: Sequence[Curve]) -> dict[float, list[float]]:
+    """The losses of all seeds that ran a rate, small rates first."""
     losses: dict[float, list[float]] = {}
     for curve in curves:
         for rate, loss in zip(curve.rates, curve.losses, strict=True):
             losses.setdefault(rate, []).append(loss)
-    whole = {rate: median(losses[rate]) for rate in sorted(losses) if len(losses[rate]) == len(curves)}
+    return dict(sorted(losses.items()))
+
+
+def median_curve(curves: Sequence[Curve], top: float) -> list[tuple[float, float]]:
+    """Rate and median loss where every seed ran; empty if the seeds share too few rates.
+
+    Args:
+        curves: The seeds' curves at one size.
+        top: The highest loss to show. The curve ends where it first leaves the picture to the right of its minimum.
+    """
+    losses = losses_by_rate(curves)
+    whole = {rate: median(found) for rate, found in losses.items() if len(found) == len(curves)}
     if len(whole) < max(2, SHARED * len(losses)):
         return []
     best = min(whole, key=lambda rate: whole[rate])
-    beyond = [rate for rate in whole if rate > best and whole[rate] > top]
-    last = beyond[0] if beyond else math.inf
+    last = next((rate for rate in whole if rate > best and whole[rate] > top), math.inf)
     return [(rate, loss) for rate, loss in whole.items() if rate <= last and math.isfinite(loss)]
 
 
@@ -147,22 +145,36 @@ def loss_range(curves: Sequence[Curve]) -> tuple[float, float, bool]:
     return (low / 10**pad, high, True) if log else (low - pad, high, False)
 
 
+def _draw_optima(axes: Axes, results: Results, size: int, colour: str, label: str | None) -> None:
+    """Dots at the seeds' optima, hollow at an edge of the range of rates, and a star at the tuned rate."""
+    best = [curve.optimum for curve in results.curves if curve.size == size and curve.optimum]
+    inside = [(b.rate, b.loss) for b in best if not b.at_edge]
+    at_edge = [(b.rate, b.loss) for b in best if b.at_edge]
+    page = axes.get_facecolor()
+    draw_points(axes, inside, colour, ms=4, zorder=4, gid=f"optima-{size}")
+    draw_points(axes, at_edge, colour, ms=4, mfc=page, zorder=4, gid=f"edge-optima-{size}")
+    tuned = []
+    if size in results.tuned_rates:
+        tuned = [(results.tuned_rates[size], fmean(b.loss for b in results.inside(size)))]
+    star = {"ls": "-", "marker": "*", "ms": 12, "mec": page, "mew": 0.7, "lw": 1.9, "zorder": 6}
+    draw_points(axes, tuned, colour, gid=f"tuned-{size}", label=label, **star)
+
+
 def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle, strip: float, *, alone: bool) -> None:
     if how == "auto":
         how = "lines" if len(curves) <= MANY_SEEDS else "band"
-    line = {"lw": 1.4, "alpha": 0.8} if alone else {"lw": 0.9, "alpha": 0.5}
+    width, alpha = (1.4, 0.8) if alone else (0.9, 0.5)
     if how == "lines":
         for curve in curves:
             losses = [loss if math.isfinite(loss) else math.nan for loss in curve.losses]
-            _clip(axes, axes.plot(curve.rates, losses, color=colour, zorder=2, **line), strip)  # type: ignore[arg-type]
+            _clip(axes, axes.plot(curve.rates, losses, color=colour, zorder=2, lw=width, alpha=alpha), strip)
     elif how == "band":
-        found: dict[float, list[float]] = {}
-        for curve in curves:
-            for rate, loss in zip(curve.rates, curve.losses, strict=True):
-                if math.isfinite(loss):
-                    found.setdefault(rate, []).append(loss)
-        rates = sorted(found)
-        low, high = [min(found[rate]) for rate in rates], [max(found[rate]) for rate in rates]
+        rates, low, high = [], [], []
+        for rate, losses in losses_by_rate(curves).items():
+            if finite := [loss for loss in losses if math.isfinite(loss)]:
+                rates.append(rate)
+                low.append(min(finite))
+                high.append(max(finite))
         _clip(axes, [axes.fill_between(rates, low, high, color=colour, alpha=0.18, lw=0, zorder=1)], strip)
 
 
@@ -170,31 +182,29 @@ def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: M
     """Open triangles along the top edge, one row for each depth; returns the share of the height they take."""
     diverged: dict[int, list[float]] = {}
     for size, found in curves.items():
-        cells = [cell for curve in found for cell in zip(curve.rates, curve.losses, strict=True)]
-        diverged[size] = sorted({rate for rate, loss in cells if math.isinf(loss)})
-    rows = [size for size in curves if diverged[size]]
-    if not rows:
+        rates = [rate for rate, losses in losses_by_rate(found).items() if math.inf in losses]
+        if rates:
+            diverged[size] = rates
+    if not diverged:
         return 0.0
-    step = min(TRIANGLE, STRIP / len(rows))
-    for row, size in enumerate(rows):
-        axes.plot(
-            diverged[size],
-            [1 - (row + 0.5) * step] * len(diverged[size]),
+    step = min(TRIANGLE, STRIP / len(diverged))
+    for row, (size, rates) in enumerate(diverged.items()):
+        draw_points(
+            axes,
+            [(rate, 1 - (row + 0.5) * step) for rate in rates],
+            colours[size],
             transform=axes.get_xaxis_transform(),  # rates across, share of the height up
-            ls="",
             marker="^",
             ms=min(5.0, 130 * step),
             mfc="none",
-            mec=colours[size],
             mew=0.9,
             zorder=5,
             gid=f"diverged-{size}",
         )
-    strip = step * len(rows) + 0.01
-    axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=text_colour(axes), lw=0.6, alpha=0.4)
-    axes.text(
-        0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=text_colour(axes)
-    )
+    strip = step * len(diverged) + 0.01
+    ink = text_colour(axes)
+    axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=ink, lw=0.6, alpha=0.4)
+    axes.text(0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=ink)
     return strip
 
 

@@ -23,7 +23,7 @@ from depthlr.present.text import (
 )
 from depthlr.study.curves import Curve
 from depthlr.study.follow import read_snapshot
-from depthlr.study.results import Over
+from depthlr.study.results import Over, Results
 
 
 def render_report(study: Path | str, format: str = "html", metric: str | None = None) -> str:
@@ -45,7 +45,7 @@ def as_json(found: Findings) -> str:
         "slopes": {over: None if fit is None else _fit_json(fit) for over, fit in found.slopes.items()},
         "verdict": found.verdict,
         "rates": [vars(row) for row in found.rows],
-        "optima": [_optimum_json(found, curve) for curve in found.curves],
+        "optima": [optimum_json(found.results, curve) for curve in found.curves],
         "cells": len(found.results.records),
         "to_come": found.to_come,
         "notes": list(found.notes),
@@ -62,16 +62,17 @@ def _fit_json(fit: Fit) -> dict[str, Any]:
     return finite | {"interval": list(fit.interval) if fit.bounded else None, "level": fit.level}
 
 
-def _optimum_json(found: Findings, curve: Curve) -> dict[str, Any]:
+def optimum_json(results: Results, curve: Curve) -> dict[str, Any]:
+    """The optimum of a size and seed as JSON values.
+
+    Args:
+        results: The study.
+        curve: One of its curves.
+    """
     best = curve.optimum
-    return {
-        "size": curve.size,
-        "depth": (found.results.depths or {}).get(curve.size),
-        "seed": curve.seed,
-        "rate": None if best is None else best.rate,
-        "loss": None if best is None else best.loss,
-        "edge": None if best is None else best.edge,
-    }
+    rate, loss, edge = (None, None, None) if best is None else (best.rate, best.loss, best.edge)
+    depth = (results.depths or {}).get(curve.size)
+    return {"size": curve.size, "depth": depth, "seed": curve.seed, "rate": rate, "loss": loss, "edge": edge}
 
 
 def markdown(found: Findings) -> str:

@@ -13,19 +13,19 @@ from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point, slope_text
 from depthlr.law.rules import transfer_by_power
-from depthlr.present.findings import seed_interval
 from depthlr.present.style import (
-    LAW_LABEL,
     MARKERS,
     add_legend,
     axes_or_new,
     category_colours,
     depth_axis,
-    draw_interval,
+    draw_fit,
+    draw_intervals,
+    draw_law,
+    draw_points,
     escape_label,
     log_axis,
     set_title,
-    text_colour,
 )
 from depthlr.present.text import study_title
 from depthlr.present.transfer_error import optima_by_depth, predictions, tuned_by_depth
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PAD = 0.12  # decades of margin
-INTERVAL_REACH = 0.8  # decades: a longer interval is cut by the picture
 
 
 def scaling(
@@ -61,104 +60,75 @@ def scaling(
         energies: By depth. They add a rule: `measured` for persistent energies, `am-mup` for update energies.
     """
     axes = axes_or_new(axes)
+    fit, points, edges, spacing = _fit_points(results, over)
     if isinstance(results, Fit) and (rules or energies):
         raise DepthlrError("Other rules start from a study's tuned rates: pass its Results, not a Fit.")
-    fit, points, edges = (results, results.points, {}) if isinstance(results, Fit) else _fit_points(results, over)
-    spacing = None if isinstance(results, Fit) else results.study.search.spacing
-    drawn = [*(10**p.log10_rate for p in points), *(rate for rates in edges.values() for rate in rates)]
-    depths = [*(p.depth for p in points), *edges]
-    if isinstance(results, Results) and not results.records:
-        raise DepthlrError("The study has no finished cell yet: run the sweep, then plot it.")
-    if not drawn:
-        raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
+    depths = [*(p.depth for p in points), *(depth for depth, _ in edges)]
     axes.set(xscale="log", yscale="log")
 
-    colour, other, *more = category_colours(axes, 8)
-    reach = np.geomspace(min(depths) / 1.08, max(depths) * 1.08, 60)
+    colour, *others = category_colours(axes, 8)
+    reach = np.geomspace(min(depths) / 1.08, max(depths) * 1.08, 60).tolist()
+    drawn = [*(10**p.log10_rate for p in points), *(rate for _, rate in edges)]
     if fit is not None:
-        rates = np.array([fit.predict(depth) for depth in reach])
-        axes.plot(reach, rates, color=colour, lw=1.8, label=f"fit: {slope_text(fit)}{fit.r2_text}", gid="fit")
-        sides = fit.band(list(reach))
-        if sides is not None:
-            axes.fill_between(reach, *sides, color=colour, alpha=0.13, lw=0, gid="band")
-        drawn += [rates[0], rates[-1]]
-    law = [_by_law(points, fit, depth) for depth in reach] if points else []
-    if law:
-        axes.plot(reach, law, color=text_colour(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
-        drawn += [law[0], law[-1]]
-    drawn += _draw_points(axes, points, edges, spacing, colour)
+        label = f"fit: {slope_text(fit)}{fit.r2_text}"
+        drawn += draw_fit(axes, fit, reach, colour, lw=1.8, label=label, gid="fit")
+        drawn += draw_law(axes, reach, [fit.by_law(depth) for depth in reach])
+    elif points:
+        rate, depth = 10 ** points[0].log10_rate, points[0].depth
+        drawn += draw_law(axes, reach, [transfer_by_power(rate, depth, other) for other in reach])
+    drawn += _draw_tuned(axes, points, edges, spacing, colour)
     if isinstance(results, Results) and (rules or energies):
-        drawn += _draw_rules(axes, results, over, rules, source, energies, [other, *more])
+        drawn += _draw_rules(axes, results, over, rules, source, energies, others)
 
     axes.set_ylim(min(drawn) / 10**PAD, max(drawn) * 10**PAD)
     axes.set_xlim(reach[0], reach[-1])
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)
-    sizes = escape_label(results.study.model.size_name) if isinstance(results, Results) else "size"
+    sizes = "size"
+    if isinstance(results, Results):
+        sizes = escape_label(results.study.model.size_name)
+        set_title(axes, study_title(results))
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
-    if isinstance(results, Results):
-        set_title(axes, study_title(results))
     return axes
 
 
-def _fit_points(results: Results, over: Over) -> tuple[Fit | None, tuple[Point, ...], dict[float, tuple[float, ...]]]:
-    """The fit, its points, and by depth the optima at an edge of the range of rates."""
-    found = optima_by_depth(results, over)
-    edges = {depth: optima.at_edge for depth, optima in found.items() if optima.at_edge}
-    inside = {depth: optima.inside for depth, optima in found.items() if optima.inside}
-    if len(inside) > 1:
-        fit = results.fit(over)
-        return fit, fit.points, edges
-    return None, tuple(_point(depth, rates) for depth, rates in inside.items()), edges
+def _fit_points(
+    results: Results | Fit, over: Over
+) -> tuple[Fit | None, Sequence[Point], list[tuple[float, float]], float | None]:
+    """The fit, its points, the optima at an edge of the range as (depth, rate), and the step of the grid in decades."""
+    if isinstance(results, Fit):
+        return results, results.points, [], None
+    spacing = results.study.search.spacing
+    if not results.records:
+        raise DepthlrError("The study has no finished cell yet: run the sweep, then plot it.")
+    points, edges = [], []
+    for depth, optima in optima_by_depth(results, over).items():
+        edges += [(depth, rate) for rate in optima.at_edge]
+        if optima.inside:
+            logs = [math.log10(rate) for rate in optima.inside]
+            points.append(Point(depth, fmean(logs), stdev(logs) if len(logs) > 1 else None, len(logs)))
+    if not points and not edges:
+        raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
+    if len(points) < 2:
+        return None, points, edges, spacing
+    fit = results.fit(over)
+    return fit, fit.points, edges, spacing
 
 
-def _point(depth: float, rates: Sequence[float]) -> Point:
-    logs = [math.log10(rate) for rate in rates]
-    return Point(depth, fmean(logs), stdev(logs) if len(logs) > 1 else None, len(logs))
-
-
-def _by_law(points: Sequence[Point], fit: Fit | None, depth: float) -> float:
-    """The law's rate at a depth, through the centre of the fit or through the only point."""
-    if fit is not None:
-        return fit.by_law(depth)
-    return transfer_by_power(10 ** points[0].log10_rate, points[0].depth, depth)
-
-
-def _draw_points(
-    axes: Axes,
-    points: Sequence[Point],
-    edges: Mapping[float, Sequence[float]],
-    spacing: float | None,
-    colour: str,
+def _draw_tuned(
+    axes: Axes, points: Sequence[Point], edges: Sequence[tuple[float, float]], spacing: float | None, colour: str
 ) -> list[float]:
-    """Draw points with intervals; returns the rates that the axis must include."""
-    shown: list[float] = []
-    for point in points:
-        ends = seed_interval(point, spacing)
-        if ends is not None:
-            draw_interval(axes, point.depth, ends, colour)
-            rate = 10**point.log10_rate
-            shown += [max(ends[0], rate / 10**INTERVAL_REACH), min(ends[1], rate * 10**INTERVAL_REACH)]
+    """Draw tuned rates with their intervals; returns the rates that the axis must include."""
     seeds = max((point.observations for point in points), default=0)
     label = f"tuned rate, mean of {seeds} seeds, 95 % interval" if seeds > 1 else "tuned rate, one seed"
-    where = [point.depth for point in points], [10**point.log10_rate for point in points]
     if points:
-        axes.plot(*where, ls="", marker="o", ms=6, color=colour, zorder=4, label=label, gid="tuned")
+        places = [(point.depth, 10**point.log10_rate) for point in points]
+        draw_points(axes, places, colour, ms=6, zorder=4, label=label, gid="tuned")
     if edges:
-        pairs = [(depth, rate) for depth, rates in edges.items() for rate in rates]
-        axes.plot(
-            *zip(*pairs, strict=True),
-            ls="",
-            marker="o",
-            ms=6,
-            mfc="none",
-            mec=colour,
-            zorder=4,
-            label="at the edge of the range, not fitted",
-            gid="edges",
-        )
-    return shown
+        label = "at the edge of the range, not fitted"
+        draw_points(axes, edges, colour, ms=6, mfc="none", zorder=4, label=label, gid="edges")
+    return draw_intervals(axes, {point.depth: point for point in points}, colour, spacing)
 
 
 def _draw_rules(

@@ -7,13 +7,15 @@ matplotlib is an optional dependency and is imported with the first plot.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from depthlr.errors import DepthlrError
 from depthlr.formatting import number_text
+from depthlr.law.fit import Fit, Point
+from depthlr.present.findings import seed_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +33,7 @@ MOST_TICKS = 12
 SMALL = 9.0  # points: legends and remarks
 FIGURE_SPACE = "\N{FIGURE SPACE}"  # as wide as a digit
 LAW_LABEL = "law: slope −3/2 through the centre"
+INTERVAL_REACH = 10**0.8  # a longer interval is cut by the picture
 
 
 def pyplot() -> ModuleType:
@@ -91,11 +94,13 @@ def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
     from matplotlib.colors import to_hex
 
     known = sorted(set(depths))
-    logs = [math.log(depth) for depth in known]
     first, last = (0.4, 1.0) if has_dark_background(axes) else (0.0, 0.82)
-    shares = [(log - logs[0]) / (logs[-1] - logs[0]) if logs[-1] > logs[0] else 0.5 for log in logs]
     viridis = pyplot().get_cmap("viridis")
-    return {depth: to_hex(viridis(first + (last - first) * s)) for depth, s in zip(known, shares, strict=True)}
+    colours = {}
+    for depth in known:
+        share = math.log(depth / known[0]) / math.log(known[-1] / known[0]) if len(known) > 1 else 0.5
+        colours[depth] = to_hex(viridis(first + (last - first) * share))
+    return colours
 
 
 def category_colours(axes: Axes, count: int) -> list[str]:
@@ -110,12 +115,12 @@ def log_axis(axis: Axis) -> None:
 
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low)
-    subs: Sequence[int] = (1,)
+    digits: Sequence[float] = (1.0,)
     if decades < 0.5:
-        subs = range(1, 10)
+        digits = [float(digit) for digit in range(1, 10)]
     elif decades < 2.5:
-        subs = (1, 2, 5)
-    axis.set_major_locator(LogLocator(subs=[float(digit) for digit in subs], numticks=20))
+        digits = (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=digits, numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     axis.set_minor_formatter(NullFormatter())
 
@@ -154,17 +159,80 @@ def right_align(names: Sequence[str]) -> list[str]:
     return [name.rjust(width, FIGURE_SPACE) for name in names]
 
 
-def draw_interval(axes: Axes, depth: float, ends: tuple[float, float], colour: str) -> None:
-    """Draw a vertical bar with caps."""
-    axes.plot([depth] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
+def draw_points(axes: Axes, points: Iterable[tuple[float, float]], colour: str, **options: Any) -> None:
+    """Draw points without a line between them.
+
+    Args:
+        axes: Where to draw.
+        points: Their coordinates.
+        colour: Their colour.
+        options: Other options of matplotlib's `plot`, such as `mfc="none"` for hollow points.
+    """
+    places = list(points)
+    across, up = map(list, zip(*places, strict=True)) if places else ([], [])
+    axes.plot(across, up, color=colour, **{"ls": "", "marker": "o", **options})
+
+
+def draw_intervals(axes: Axes, points: Mapping[float, Point], colour: str, spacing: float | None = None) -> list[float]:
+    """Draw the 95 % interval over seeds of each point as a bar with caps.
+
+    Args:
+        axes: Where to draw.
+        points: Means over seeds, by their place on the axis of depths.
+        colour: The colour of the bars.
+        spacing: The step of the grid of rates in decades.
+
+    Returns:
+        The rates that the axis must include. A very long interval is cut by the picture.
+    """
+    shown: list[float] = []
+    for place, point in points.items():
+        ends = seed_interval(point, spacing)
+        if ends is not None:
+            axes.plot([place] * 2, ends, color=colour, lw=1.4, marker="_", ms=7, mew=1.4, zorder=3)
+            rate = 10**point.log10_rate
+            shown += [max(ends[0], rate / INTERVAL_REACH), min(ends[1], rate * INTERVAL_REACH)]
+    return shown
+
+
+def draw_fit(axes: Axes, fit: Fit, reach: Sequence[float], colour: str, **options: Any) -> list[float]:
+    """Draw the line of a fit and its band, and return the rates at its ends.
+
+    Args:
+        axes: Where to draw.
+        fit: The line.
+        reach: Depths along the axis.
+        colour: The colour of both.
+        options: Other options of matplotlib's `plot`.
+    """
+    rates = [fit.predict(depth) for depth in reach]
+    axes.plot(reach, rates, color=colour, **options)
+    sides = fit.band(reach)
+    if sides is not None:
+        axes.fill_between(reach, *sides, color=colour, alpha=0.13, lw=0, gid="band")
+    return [rates[0], rates[-1]]
+
+
+def draw_law(axes: Axes, reach: Sequence[float], rates: Sequence[float]) -> list[float]:
+    """Draw the law's line, dashed, and return the rates at its ends."""
+    axes.plot(reach, rates, color=text_colour(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
+    return [rates[0], rates[-1]]
 
 
 def add_legend(axes: Axes, place: LegendPlace = "right", title: str | None = None, columns: int = 2) -> Legend:
-    """Add a legend beside the axes or below them."""
+    """Add a legend beside the axes or below them.
+
+    Args:
+        axes: What it explains.
+        place: To the right, or below.
+        title: Its title.
+        columns: How many columns it has below the axes.
+    """
+    anchor, count = ((1.0, 1.0), 1) if place == "right" else ((-0.02, -0.14), columns)
     legend = axes.legend(
         loc="upper left",
-        bbox_to_anchor=(1.0, 1.0) if place == "right" else (-0.02, -0.14),
-        ncols=1 if place == "right" else columns,
+        bbox_to_anchor=anchor,
+        ncols=count,
         title=title,
         fontsize=SMALL,
         title_fontsize=SMALL,

@@ -6,12 +6,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from depthlr.energy.persistent import PersistentEnergy, rate_over_draws
 from depthlr.errors import DepthlrError
 from depthlr.law.curve import geometric
-from depthlr.present.style import SMALL, add_legend, axes_or_new, category_colours, escape_label, text_colour
+from depthlr.present.style import (
+    SMALL,
+    add_legend,
+    axes_or_new,
+    category_colours,
+    draw_points,
+    escape_label,
+    text_colour,
+)
 from depthlr.study.results import Over, Results
 from depthlr.trace.depth import Depth
 from depthlr.transfer.recipe import Energies, MeasuredModel, ModelLike, Recipe
@@ -149,31 +157,27 @@ def transfer_error(
         axes: Where to draw; new axes by default.
         floor: The median error that the seeds alone would cause (`seed_floor`).
     """
-    rows = {rule: list(found.values() if isinstance(found, Mapping) else found) for rule, found in errors.items()}
-    if not any(rows.values()):
+    rows: dict[str, list[float]] = {}
+    for rule, found in errors.items():
+        row = list(found.values() if isinstance(found, Mapping) else found)
+        if row:
+            rows[rule] = row
+    if not rows:
         raise DepthlrError("There are no transfers to plot: tune a rate at two depths or more.")
     axes = axes_or_new(axes)
-    middles = {rule: median(abs(error) for error in found) for rule, found in rows.items() if found}
+    page, ink = axes.get_facecolor(), text_colour(axes)
+    middles = {rule: median(map(abs, row)) for rule, row in rows.items()}
     order = sorted(middles, key=lambda rule: -middles[rule])
-    colours = category_colours(axes, len(order))
-    for height, (rule, colour) in enumerate(zip(order, colours, strict=True)):
-        bar = {"color": text_colour(axes), "lw": 1.8, "zorder": 4}
-        axes.plot([middles[rule]] * 2, [height - 0.4, height + 0.4], gid=f"median-{rule}", **bar)  # type: ignore[arg-type]
-        for high in (True, False):
-            dots = [(abs(error), _jitter(i)) for i, error in enumerate(rows[rule]) if (error >= 0) is high]
-            axes.plot(
-                [x for x, _ in dots],
-                [height + y for _, y in dots],
-                ls="",
-                marker="o",
-                ms=4.5 if len(rows[rule]) <= MANY else 3,
-                color=colour,
-                mfc=colour if high else axes.get_facecolor(),
-                mec=axes.get_facecolor() if high else colour,
-                mew=0.7 if high else 1.2,
-                zorder=3,
-                gid=f"errors-{rule}",
-            )
+    for height, (rule, colour) in enumerate(zip(order, category_colours(axes, len(order)), strict=True)):
+        middle = [middles[rule]] * 2
+        axes.plot(middle, [height - 0.4, height + 0.4], color=ink, lw=1.8, zorder=4, gid=f"median-{rule}")
+        high: list[tuple[float, float]] = []
+        low: list[tuple[float, float]] = []
+        for index, error in enumerate(rows[rule]):
+            (high if error >= 0 else low).append((abs(error), height + _jitter(index)))
+        dots: dict[str, Any] = {"ms": 4.5 if len(rows[rule]) <= MANY else 3, "zorder": 3, "gid": f"errors-{rule}"}
+        draw_points(axes, high, colour, mfc=colour, mec=page, mew=0.7, **dots)
+        draw_points(axes, low, colour, mfc=page, mec=colour, mew=1.2, **dots)
         axes.annotate(
             f"{middles[rule]:.2f}",
             (middles[rule], height + 0.4),
@@ -181,15 +185,14 @@ def transfer_error(
             xytext=(0, 1),
             ha="center",
             va="bottom",
-            bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5},
+            bbox={"facecolor": page, "edgecolor": "none", "pad": 0.5},
             fontsize=SMALL,
-            color=text_colour(axes),
+            color=ink,
         )
     if floor is not None:
-        axes.axvline(floor, color=text_colour(axes), lw=1, ls="--", gid="floor", label=f"seeds alone: {floor:.2f}")
-    dot = {"ls": "", "marker": "o", "ms": 4.5, "color": text_colour(axes)}
-    axes.plot([], [], label="too high a rate", **dot)  # type: ignore[arg-type]
-    axes.plot([], [], label="too low a rate", mfc="none", **dot)  # type: ignore[arg-type]
+        axes.axvline(floor, color=ink, lw=1, ls="--", gid="floor", label=f"seeds alone: {floor:.2f}")
+    draw_points(axes, [], ink, ms=4.5, label="too high a rate")
+    draw_points(axes, [], ink, ms=4.5, mfc="none", label="too low a rate")
     axes.set_yticks(range(len(order)), labels=[escape_label(rule) for rule in order])
     axes.set(xlim=(0, None), ylim=(-0.6, len(order) - 0.25), ylabel="rule")
     axes.set_xlabel("error of the carried rate, |log10| (decades; 0.30 is a factor of 2)")
