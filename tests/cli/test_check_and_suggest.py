@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from depthlr.cli import main, measurement
+from depthlr.cli import measurement
 
 MLP = "mlp?width=128&inputs=64"
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 def test_suggest_prints_the_rate_alone_on_stdout(run) -> None:

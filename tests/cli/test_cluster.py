@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 
 import pytest
 
-from depthlr.cli import main
 from depthlr.study.results import read_results
 
 STUDY = {
@@ -22,16 +20,8 @@ SWEEP = ["sweep", *(word for option in STUDY.items() for word in option), "--out
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
     return run
 
 

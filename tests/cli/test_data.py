@@ -10,11 +10,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import typer
 
-from depthlr.cli.data import data
+from depthlr.cli.data import data_command
 from depthlr.errors import DepthlrError
 
 app = typer.Typer()
-app.command()(data)
+app.command()(data_command)
 
 
 @pytest.fixture(autouse=True)

@@ -66,7 +66,7 @@ def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkey
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_line_of_a_verb_in_the_help_is_its_own(verb):
-    told = getattr(import_module(f"depthlr.cli.{verb}"), verb).__doc__
+    told = getattr(import_module(f"depthlr.cli.{verb}"), f"{verb}_command").__doc__
     assert VERBS[verb] == told.splitlines()[0]
 
 

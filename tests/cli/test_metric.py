@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from depthlr.cli import main
 from depthlr.study import read_results, to_csv
 
 STUDY = """
@@ -37,15 +35,6 @@ LABELS = {
 }
 
 
-def call(capsys, *arguments: str) -> tuple[int, str, str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["depthlr", *arguments])
-        patch.setattr("os.sched_getaffinity", lambda process: {0})
-        with pytest.raises(SystemExit) as stop:
-            main()
-    return int(stop.value.code or 0), *capsys.readouterr()
-
-
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("metric")
@@ -54,13 +43,14 @@ def study(tmp_path_factory):
 
 
 @pytest.fixture
-def run(study, capsys):
+def run(run, study, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0})
     if not study.exists():
-        code, out, err = call(capsys, "sweep", str(study.with_suffix(".toml")))
+        code, out, err = run("sweep", str(study.with_suffix(".toml")))
         assert code == 0
         assert "mean validation loss" in " ".join(out.split())
         assert "rates are judged by the validation loss (nats)" in err
-    return lambda *arguments: call(capsys, *arguments)
+    return run
 
 
 @pytest.mark.parametrize("metric", LABELS)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 import torch
 
 from depthlr import suggest_rate, transfer_rate
-from depthlr.cli import main
 from depthlr.data import batch_order, load
 from depthlr.python_name import python_callable
 
@@ -51,17 +49,9 @@ REGRESSION = ["--data", "their_task:data", "--loss", "their_task:huber", "--batc
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(run, monkeypatch, tmp_path):
     (tmp_path / "their_task.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
     return run
 
 

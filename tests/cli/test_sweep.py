@@ -15,17 +15,22 @@ import typer
 from tests.present.made_results import results_of
 
 import depthlr.cli.sweep as verb
-from depthlr.cli.export import export
-from depthlr.cli.fit import fit
-from depthlr.cli.plot import plot
+from depthlr.cli.export import export_command
+from depthlr.cli.fit import fit_command
+from depthlr.cli.plot import plot_command
 from depthlr.errors import DepthlrError
 from depthlr.present.report import render_report
 from depthlr.study import read_results, read_study
 from experiments.landscape import LandscapeExecutor, landscape
 
 app = typer.Typer()
-for command in (verb.sweep, fit, export, plot):
-    app.command()(command)
+for name, command in {
+    "sweep": verb.sweep_command,
+    "fit": fit_command,
+    "export": export_command,
+    "plot": plot_command,
+}.items():
+    app.command(name)(command)
 
 STUDY = """
 [model]

@@ -7,7 +7,7 @@ import json
 import pytest
 import typer
 
-from depthlr.cli.sweep import sweep
+from depthlr.cli.sweep import sweep_command
 from depthlr.errors import DepthlrError, report_exit
 from depthlr.study import read_store
 
@@ -66,7 +66,7 @@ seeds = 1
 """
 
 app = typer.Typer()
-app.command()(report_exit()(sweep))
+app.command()(report_exit()(sweep_command))
 
 
 @pytest.fixture

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from depthlr.cli import main
 from depthlr.study.description import study_from_dict
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 def test_code_that_a_store_names_runs_only_if_it_is_trusted(run, tmp_path, monkeypatch) -> None:

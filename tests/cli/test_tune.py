@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from depthlr.cli import main
 from depthlr.cli.demo import RECIPE as RECIPE_OF_DEMO
 from depthlr.formatting import rate_text
 from depthlr.study.description import read_study
@@ -34,18 +32,6 @@ high = 10
 points = 7
 seeds = 2
 """
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture

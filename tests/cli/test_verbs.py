@@ -9,24 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from depthlr.cli import main
 from depthlr.cli.demo import RECIPE
 from depthlr.formatting import rate_text
 from depthlr.law import fit_power_law
 from depthlr.law.carried_rate import EVIDENCE
 from depthlr.study.description import Search
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["depthlr", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture

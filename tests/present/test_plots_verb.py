@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 import typer
 
-from depthlr.cli.plot import plot
+from depthlr.cli.plot import plot_command
 from depthlr.errors import DepthlrError
 from depthlr.study import sweep
 from experiments.landscape import LandscapeExecutor, landscape, study
@@ -14,7 +14,7 @@ from experiments.landscape import LandscapeExecutor, landscape, study
 matplotlib.use("Agg")
 
 app = typer.Typer()
-app.command()(plot)
+app.command()(plot_command)
 BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 

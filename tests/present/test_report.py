@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import typer
 
-from depthlr.cli.report import report as verb
+from depthlr.cli.report import report_command
 from depthlr.data.digits import load_digits
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text, signed
@@ -305,7 +305,7 @@ def test_a_damaged_record_is_not_shown_and_is_noted(tmp_path):
 def run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()
-    app.command()(verb)
+    app.command()(report_command)
 
     def run(*arguments: str) -> str:
         app(arguments, standalone_mode=False)

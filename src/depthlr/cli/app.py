@@ -35,7 +35,7 @@ Version = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version, and end")
 ]
 
-# Each verb is the function of that name in the module of that name. Its line of help is repeated here, so that
+# Each verb is a function, such as `depth_command` in `cli/depth.py`. Its line of help is repeated here, so that
 # `depthlr --help` imports none of them. A test compares the two.
 VERBS = {
     "demo": "Tune a small ResNet on embedded digits, carry its rate to a deeper one, tune that too: about a minute.",
@@ -67,7 +67,7 @@ class Verb(LiteralHelp):
         single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
         module = import_module(f"depthlr.cli.{self.name}")
         options = getattr(module, "COMMAND", {})
-        function = report_exit()(getattr(module, str(self.name)))
+        function = report_exit()(getattr(module, f"{self.name}_command"))
         single.command(self.name, cls=LiteralHelp, **options)(function)
         command = get_command(single)
         assert isinstance(command, TyperCommand)

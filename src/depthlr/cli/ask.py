@@ -10,12 +10,11 @@ import typer
 
 from depthlr.cli.options import is_study_file
 from depthlr.cli.output import print_note
-from depthlr.study.ask_tell import ask as asked
-from depthlr.study.ask_tell import create_study
+from depthlr.study.ask_tell import ask, create_study
 from depthlr.study.description import read_study
 
 
-def ask(
+def ask_command(
     study: Annotated[str, typer.Argument(help="the .sqlite of a study, or its TOML file, which makes the .sqlite")],
     count: Annotated[
         int | None, typer.Option("-n", "--count", min=1, help="so many at most", show_default="all")
@@ -26,7 +25,7 @@ def ask(
     if not is_study_file(study):
         path = path.with_suffix(".sqlite")
         create_study(read_study(study), path)
-    cells = asked(path, count)
+    cells = ask(path, count)
     for cell in cells:
         print(json.dumps(cell))
     if not cells:

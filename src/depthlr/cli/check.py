@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @expand_options
-def check(
+def check_command(
     model: Model,
     vary: Annotated[str, typer.Option(help="the argument that makes it deeper, such as blocks")],
     sizes: Annotated[str, typer.Option(help="the values of that argument, such as 2,4,8")],

@@ -20,7 +20,7 @@ from depthlr.data.sources import SOURCES, data_folder, load, parse_name, source_
 from depthlr.errors import DepthlrError
 
 
-def data(
+def data_command(
     name: Annotated[str, typer.Argument(help=f"{', '.join(SOURCES)}; options as in images?size=64")],
     folder: Annotated[Path | None, typer.Option(help="where it lies, or is to lie")] = None,
     download: Annotated[bool, typer.Option("--download", help="fetch it from its publisher first")] = False,
@@ -51,13 +51,16 @@ def data(
 
 def data_json(found: Examples) -> dict[str, Any]:
     """A data set as JSON has it; mean and std are null where nothing is normalized."""
+    mean = std = None
+    if isinstance(found, DataSet | ImageFiles):
+        mean, std = list(found.mean), list(found.std)
     return {
         "name": found.name,
         "examples": len(found),
         "classes": found.classes,
         "input": found.input,
-        "mean": list(found.mean) if isinstance(found, DataSet | ImageFiles) else None,
-        "std": list(found.std) if isinstance(found, DataSet | ImageFiles) else None,
+        "mean": mean,
+        "std": std,
         "digest": found.digest,
         "attribution": found.attribution,
     }

@@ -19,6 +19,7 @@ from depthlr.cli.output import print_note, print_table
 from depthlr.cli.sweep import train_study
 from depthlr.cli.tune import print_tuning
 from depthlr.formatting import rate_text
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.study.description import MOST_SEEDS, Data, Models, Search, Study
 from depthlr.study.results import Results
 from depthlr.study.task import load_data
@@ -46,7 +47,7 @@ RECIPE = Study(
 COMPARED = ("constant", "copy", "law", "measured")
 
 
-def demo(
+def demo_command(
     steps: Annotated[int, typer.Option(help="training steps a run")] = 200,
     seeds: Annotated[int, typer.Option(help="initializations and shuffles")] = 2,
 ) -> None:
@@ -68,17 +69,19 @@ def demo(
     with progress_bar():
         carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
     print_tuning(Tuning(study, rate, source, carried["constant"]))
-    _print_errors(tuned, {rule: (found.rate, found.low, found.high) for rule, found in carried.items()})
+    _print_errors(tuned, carried)
     print_note(f"{time.perf_counter() - start:.0f} s")
 
 
-def _print_errors(tuned: Results, carried: dict[str, tuple[float, float | None, float | None]]) -> None:
+def _print_errors(tuned: Results, carried: dict[str, CarriedRate]) -> None:
     """Each rule's rate for the target beside the tuned one, with its error in decades."""
     best = tuned_rate(tuned)
     rows = []
-    for rule, (rate, low, high) in carried.items():
-        holds = "-" if low is None or high is None else "yes" if low <= best <= high else "no"
-        rows.append((rule, rate_text(rate), f"{abs(log10(rate / best)):.2f}", holds))
+    for rule, found in carried.items():
+        holds = "-"
+        if found.low is not None and found.high is not None:
+            holds = "yes" if found.low <= best <= found.high else "no"
+        rows.append((rule, rate_text(found.rate), f"{abs(log10(found.rate / best)):.2f}", holds))
     title = f"the target tuned by itself: {rate_text(best)} ({len(tuned.records)} runs)"
     print_table(("rule", "carried rate", "error, decades", "interval holds it"), rows, title=title)
     print_note("one task proves nothing: see docs/realbench.md and docs/transferbench.md")

@@ -10,7 +10,7 @@ from depthlr.models.build import build
 from depthlr.trace.depth import Depth, effective_depth
 
 
-def depth(model: Model, input: Input = None, json: Json = False) -> None:
+def depth_command(model: Model, input: Input = None, json: Json = False) -> None:
     """Count the effective depth of a model."""
     found = effective_depth(*build(model, input=input, meta=True))
     if json:

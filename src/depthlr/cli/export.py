@@ -25,7 +25,7 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
-def export(
+def export_command(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
     format: Annotated[Format, typer.Option(help="parquet needs --out and the pyarrow package")] = Format.csv,
     out: Annotated[Path | None, typer.Option(help="a file to write, in place of stdout")] = None,

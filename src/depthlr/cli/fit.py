@@ -35,7 +35,7 @@ class OverOption(StrEnum):
     size = "size"  # layers or blocks, whatever the study varies
 
 
-def fit(
+def fit_command(
     file: Annotated[
         str,
         typer.Argument(

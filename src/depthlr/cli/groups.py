@@ -12,7 +12,7 @@ from depthlr.models.build import build
 from depthlr.transfer.groups import TABLE_FORMATS, group_multipliers, param_groups, table_text
 
 
-def groups(
+def groups_command(
     model: Model,
     rate: Annotated[float, typer.Option(help="the rate of the weights")],
     weight_decay: Annotated[float, typer.Option(help="of weights; the rest does not decay")] = 0.0,

@@ -18,7 +18,7 @@ from depthlr.formatting import rate_text
 
 
 @expand_options
-def measure(model: Model, options: MeasurementOptions = MEASUREMENT, json: Json = False) -> None:
+def measure_command(model: Model, options: MeasurementOptions = MEASUREMENT, json: Json = False) -> None:
     """Measure the update energy of one optimizer step at every unit."""
     on = measurement_data(options)
     given = prepare_measurement(model, on, draws=1)

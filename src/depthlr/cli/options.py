@@ -79,8 +79,9 @@ def expand_options(verb: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(verb)
     def expanded_verb(**values: Any) -> None:
-        made = {key: kind(**{name: values.pop(name) for name in _names(kind)}) for key, kind in expanded.items()}
-        verb(**values, **made)
+        for parameter, kind in expanded.items():
+            values[parameter] = kind(*[values.pop(name) for name in _names(kind)])
+        verb(**values)
 
     expanded_verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return expanded_verb
@@ -91,7 +92,12 @@ def _names(kind: Any) -> list[str]:
 
 
 def given_options(context: typer.Context, names: Iterable[str]) -> list[str]:
-    """Those of the named parameters that the user wrote, as options such as `--own-init`."""
+    """Those of the named parameters that the user wrote, as options such as `--own-init`.
+
+    Args:
+        context: The running command.
+        names: Names of its parameters.
+    """
     given = []
     for name in names:
         source = context.get_parameter_source(name)

@@ -33,13 +33,20 @@ class PlainConsole(Console):
 
 
 def print_json(value: Any) -> None:
+    """Print a value as JSON on stdout."""
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """Print a table on stdout, with numbers aligned to the right."""
+    """Print a table on stdout, with numbers aligned to the right.
+
+    Args:
+        columns: The titles of the columns.
+        rows: The cells, row by row.
+        title: The line above the table.
+    """
     table = Table(title=title, title_justify="left", header_style="bold")
-    lines = [[str(cell) for cell in row] for row in rows]
+    lines = [list(map(str, row)) for row in rows]
     for index, column in enumerate(columns):
         numeric = all(_is_number(line[index]) for line in lines)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
@@ -69,7 +76,13 @@ def _is_number(text: str) -> bool:
 
 
 def check_not_the_study(out: Path, study: str, what: str) -> None:
-    """Refuse to overwrite the study, under this or another name."""
+    """Refuse to overwrite the study, under this or another name.
+
+    Args:
+        out: The file to write.
+        study: The study's file.
+        what: What would be written, for the error.
+    """
     try:
         same = Path(study).samefile(out)
     except OSError:  # the file does not exist, or its name is invalid: then writing it raises the error
@@ -79,7 +92,12 @@ def check_not_the_study(out: Path, study: str, what: str) -> None:
 
 
 def write_file(out: Path, content: bytes) -> None:
-    """Write a file completely or not at all, and print its name."""
+    """Write a file completely or not at all, and print its name.
+
+    Args:
+        out: The file.
+        content: All that it will hold.
+    """
     from depthlr.data.files import replace_file  # here, because it imports torch
 
     try:
@@ -91,7 +109,12 @@ def write_file(out: Path, content: bytes) -> None:
 
 
 def picture_form(path: Path, option: str) -> str:
-    """The format that a file's name asks for: png, svg or pdf."""
+    """The format that a file's name asks for: png, svg or pdf.
+
+    Args:
+        path: The file.
+        option: The option that named it, for the error.
+    """
     form = path.suffix.lower().removeprefix(".")
     if form not in PICTURE_METADATA:
         raise DepthlrError(f"{option} {path}: name a picture that ends in .png, .svg or .pdf.")
@@ -101,7 +124,15 @@ def picture_form(path: Path, option: str) -> str:
 def write_picture(
     draw: Callable[[Axes], object], path: Path, form: str, *, dark: bool = False, transparent: bool = False
 ) -> None:
-    """Draw on new axes and write the picture."""
+    """Draw on new axes and write the picture.
+
+    Args:
+        draw: Draws on the axes that it is given.
+        path: The file.
+        form: Its format, as `picture_form` returns it.
+        dark: For a dark page.
+        transparent: Without a background.
+    """
     from depthlr.present.style import SIZE, pyplot, style  # here, because it imports torch
 
     pyplot()  # raises an error that says how to install matplotlib

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     scaling = "scaling"  # tuned rate against depth
 
 
-def plot(
+def plot_command(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
     out: Annotated[Path, typer.Option(help="the picture to write: .png, .svg or .pdf")],
     kind: Annotated[

@@ -11,7 +11,7 @@ import typer
 
 from depthlr.cli.options import Metric
 from depthlr.cli.output import check_not_the_study, write_file
-from depthlr.present.report import render_report as report_of
+from depthlr.present.report import render_report
 
 
 class Form(StrEnum):
@@ -22,7 +22,7 @@ class Form(StrEnum):
     json = "json"
 
 
-def report(
+def report_command(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
     out: Annotated[
         Path | None,
@@ -32,7 +32,7 @@ def report(
     metric: Metric = None,
 ) -> None:
     """Write a sweep's report: the answer, the plots, what was run."""
-    text = report_of(study, format.value, metric)
+    text = render_report(study, format.value, metric)
     if out is None and format is Form.html:
         out = Path(study).with_suffix(".html")
     if out is None or str(out) == "-":

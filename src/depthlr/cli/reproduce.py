@@ -19,7 +19,7 @@ COMMAND: dict[str, Any] = {
 }
 
 
-def reproduce(context: typer.Context) -> None:
+def reproduce_command(context: typer.Context) -> None:
     """Reproduce the paper's tables and figures (in a checkout of depthlr); --help lists the options."""
     if not (CHECKOUT / "experiments" / "paper").is_dir():
         raise DepthlrError(

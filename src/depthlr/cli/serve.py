@@ -16,7 +16,7 @@ from depthlr.present.server import serving
 from depthlr.study.follow import read_snapshot
 
 
-def serve(
+def serve_command(
     study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, running, finished, or still to begin")],
     port: Annotated[int, typer.Option(help="where it listens", show_default="any that is free")] = 0,
     metric: Metric = None,

@@ -14,7 +14,7 @@ from depthlr.transfer.suggest import suggest_rate
 
 
 @expand_options
-def suggest(
+def suggest_command(
     model: Model,
     schedule: Annotated[str, typer.Option(help="constant, or warmup-cosine: then it is the peak")] = "constant",
     options: MeasurementOptions = RATE_MEASUREMENT,

@@ -33,8 +33,7 @@ from depthlr.present.terminal import LEAST_WIDTH, text_landscape
 from depthlr.present.text import loss_label, tuned_text
 from depthlr.study.description import NOTHING_TO_TRAIN, Study, read_study, study_from_dict
 from depthlr.study.results import Results
-from depthlr.study.run import SweepInterrupted
-from depthlr.study.run import sweep as run_sweep
+from depthlr.study.run import SweepInterrupted, sweep
 from depthlr.study.store import read_store
 from depthlr.study.task import depths_of, load_data, task_at
 from depthlr.training.command import KEY, Commands
@@ -87,7 +86,7 @@ KEYS = {"model": "spec", "data": "name", "search": "kind"}  # in the tables, whe
 
 
 @expand_options
-def sweep(
+def sweep_command(
     study: Annotated[
         str | None, typer.Argument(help="a study: a TOML file, or the .sqlite of a sweep to resume")
     ] = None,
@@ -158,7 +157,9 @@ def train_study(
         cluster: Where cells train; None is this machine.
     """
     examples, held_out = load_data(wanted) if wanted.training.described else (None, None)
-    depths = None if wanted.model.spec is None else depths_of(wanted, None if examples is None else examples.input)
+    depths = None
+    if wanted.model.spec is not None:
+        depths = depths_of(wanted, None if examples is None else examples.input)
     own = wanted.model.spec is not None and parse_spec(wanted.model.spec).family != "zoo"
     if own and wanted.training.described and wanted.training.variance != "own":
         print_note(
@@ -171,7 +172,7 @@ def train_study(
                     print_note(f"follow it at {stack.enter_context(serving(path))}")
                 progress = stack.enter_context(SweepProgress(wanted))
                 executor = stack.enter_context(engine_for(wanted, examples, held_out, workers, limits, cluster))
-                return run_sweep(
+                return sweep(
                     wanted,
                     executor,
                     path,
@@ -194,7 +195,16 @@ def engine_for(
     limits: Limits | None = None,
     cluster: Cluster | None = None,
 ) -> AbstractContextManager[Executor]:
-    """The executor of a study: its command, a cluster, its models on a GPU, or `workers` processes."""
+    """The executor of a study: its command, a cluster, its models on a GPU, or `workers` processes.
+
+    Args:
+        study: The study.
+        examples: What is trained on; None for a command.
+        held_out: What is evaluated on, if anything.
+        workers: Processes, commands or cells at a time.
+        limits: Of each cell.
+        cluster: Where cells train; None is this machine.
+    """
     training = study.training
     if cluster is not None and training.command is not None:
         raise DepthlrError("--on trains cells that depthlr builds: for a command, use depthlr ask and tell.")

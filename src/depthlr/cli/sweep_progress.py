@@ -97,7 +97,12 @@ class SweepProgress(Progress):
 
 
 def left_text(left: Estimate, seconds: float | None) -> str:
-    """`about 47 cells to come (20 to 680), about 3 min`."""
+    """`about 47 cells to come (20 to 680), about 3 min`.
+
+    Args:
+        left: How many cells are still to come.
+        seconds: How long they will take, if known.
+    """
     bounds = f" ({left.least} to {left.most})" if left.least < left.most else ""
     about = "about " if bounds else ""
     return f"{about}{left.likely} cells to come{bounds}" + ("" if seconds is None else f", {_time(seconds)}")

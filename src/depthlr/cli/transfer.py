@@ -18,7 +18,7 @@ OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 
 @expand_options
-def transfer(
+def transfer_command(
     context: typer.Context,
     rate: Annotated[float, typer.Option(help="the rate tuned at the source")],
     source: Annotated[str, typer.Option("--from", help="a model, or an effective depth")],

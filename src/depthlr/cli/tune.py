@@ -34,7 +34,7 @@ from depthlr.study.tune import (
 from depthlr.training.executor import Limits
 
 
-def tune(
+def tune_command(
     recipe: Annotated[str, typer.Argument(help="a study's TOML file with two sizes, source and target")],
     rate: Annotated[float | None, typer.Option(help="the source's rate, if it is tuned already")] = None,
     rule: Annotated[

@@ -56,11 +56,11 @@ def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | Non
     axes.set_yscale("log")
     numbers = [key for key in energies if isinstance(key, int | float)]
     colours: Mapping[Any, str] = dict(zip(energies, category_colours(axes, len(energies)), strict=True))
-    title = "model, mean energy"
+    title, names = "model, mean energy", list(map(escape_label, energies))
     if len(numbers) == len(energies):
         colours, title = depth_colours(axes, numbers), "effective depth, mean energy"
-    texts = [escape_label(f"{key:g}" if isinstance(key, int | float) else key) for key in energies]
-    for name, marker, (key, measured) in zip(right_align(texts), cycle(MARKERS), energies.items(), strict=False):
+        names = [f"{depth:g}" for depth in numbers]
+    for name, marker, (key, measured) in zip(right_align(names), cycle(MARKERS), energies.items(), strict=False):
         seeds = energies_of(measured)
         depth = len(measured.units)
         quartiles: dict[float, tuple[float, float, float]] = {}  # by relative depth

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
 from depthlr.errors import DepthlrError
 from depthlr.formatting import signed
@@ -31,7 +31,12 @@ class Judgement(StrEnum):
 
 
 def judge_slope(fit: Fit, stated: float = LAW_EXPONENT) -> Judgement:
-    """Compare the interval of the slope with the stated slope. A wide interval that contains it decides nothing."""
+    """Compare the interval of the slope with the stated slope. A wide interval that contains it decides nothing.
+
+    Args:
+        fit: The fitted line.
+        stated: The slope to compare with.
+    """
     low, high = fit.interval
     if low <= stated <= high:
         return Judgement.undecided if fit.is_wide else Judgement.holds
@@ -92,71 +97,81 @@ class RateRow:
         return not self.seeds and not self.left_out
 
 
+def seed_point(depth: float, rates: Sequence[float]) -> Point:
+    """Mean and standard deviation over seeds of log10 rate.
+
+    Args:
+        depth: The depth of the seeds' models.
+        rates: The seeds' best rates.
+    """
+    logs = [math.log10(rate) for rate in rates]
+    sd = statistics.stdev(logs) if len(logs) > 1 else None
+    return Point(depth, statistics.fmean(logs), sd, len(logs))
+
+
 def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, Fit | None]) -> tuple[RateRow, ...]:
-    """One row for each size that has a finished cell, then rows for deeper sizes where the fit predicts a rate."""
-    over: Over = "depth" if results.depths else "size"
-    fit, spacing = slopes[over], results.study.search.spacing
-    places: Mapping[int, float] = results.depths or {size: size for size in results.study.model.sizes}
-    by_size: dict[int, list[Curve]] = {}
-    for curve in curves:
-        by_size.setdefault(curve.size, []).append(curve)
+    """One row for each size that has a finished cell, then rows for deeper sizes where the fit predicts a rate.
+
+    Args:
+        results: The study.
+        curves: Its curves.
+        slopes: Its fits.
+    """
+    fit = slopes["depth" if results.depths else "size"]
+    sizes = results.study.model.sizes
+    places: Mapping[int, float] = results.depths or {size: size for size in sizes}
+    curves_of = Counter(curve.size for curve in curves)
     rows: list[RateRow] = []
     start: tuple[float, float] | None = None  # depth and rate from which the law starts: the shallowest that has a rate
-    for size, found in sorted(by_size.items()):
-        best = results.inside(size)
-        logs = [math.log10(optimum.rate) for optimum in best]
-        rate = results.tuned_rates.get(size)
-        place = places.get(size)
+    for size in sorted(curves_of):
+        best, rate, place = results.inside(size), results.tuned_rates.get(size), places.get(size)
         if start is None and rate is not None and place is not None:
             start = (place, rate)
+        interval = loss = None
+        if best:
+            point = seed_point(1.0, [optimum.rate for optimum in best])
+            interval = seed_interval(point, results.study.search.spacing)
+            loss = statistics.fmean(optimum.loss for optimum in best)
         rows.append(
             RateRow(
                 size,
-                depth=None if results.depths is None else place,
+                depth=place if results.depths else None,
                 rate=rate,
-                interval=_interval_over_seeds(logs, spacing),
+                interval=interval,
                 seeds=len(best),
-                left_out=len(found) - len(best),
-                loss=statistics.fmean(optimum.loss for optimum in best) if best else None,
-                fitted=None if fit is None or place is None else _finite_or_none(partial(fit.predict, place)),
+                left_out=curves_of[size] - len(best),
+                loss=loss,
+                fitted=_fitted_rate(fit, place),
                 law=_rate_by_law(start, place),
                 doubt=results.doubts.get(size),
             )
         )
-    if fit is None:
-        return tuple(rows)
-    sizes = results.study.model.sizes
     for size in [*sizes, *(factor * sizes[-1] for factor in DEEPER)]:
-        if size <= max(by_size):
-            continue
         place = _depth_of(places, size)
-        rate = None if place is None else _finite_or_none(partial(fit.predict, place))
-        if place is not None and rate is not None:
-            depth = None if results.depths is None else place
-            rows.append(
-                RateRow(size, depth, rate, fit.interval_at(place), 0, 0, None, rate, _rate_by_law(start, place))
-            )
+        rate = _fitted_rate(fit, place)
+        if size > max(curves_of) and fit is not None and place is not None and rate is not None:
+            depth, interval = place if results.depths else None, fit.interval_at(place)
+            rows.append(RateRow(size, depth, rate, interval, 0, 0, None, rate, _rate_by_law(start, place)))
     return tuple(rows)
 
 
-def _interval_over_seeds(logs: Sequence[float], spacing: float) -> tuple[float, float] | None:
-    if not logs:
+def _fitted_rate(fit: Fit | None, depth: float | None) -> float | None:
+    """The rate of the line, or None if it is too small or too large for a float."""
+    if fit is None or depth is None:
         return None
-    sd = statistics.stdev(logs) if len(logs) > 1 else None
-    return seed_interval(Point(1.0, statistics.fmean(logs), sd, len(logs)), spacing)
+    try:
+        return fit.predict(depth)
+    except DepthlrError:
+        return None
 
 
 def _rate_by_law(start: tuple[float, float] | None, place: float | None) -> float | None:
+    """The rate carried from the start by the law, or None if it is too small or too large for a float."""
     if start is None or place is None:
         return None
     depth, rate = start
-    return _finite_or_none(partial(transfer_by_power, rate, depth, place))
-
-
-def _finite_or_none(rate: Callable[[], float]) -> float | None:
-    """The rate, or None if it is too small or too large for a float."""
     try:
-        return rate()
+        return transfer_by_power(rate, depth, place)
     except DepthlrError:
         return None
 
@@ -243,7 +258,12 @@ def _shorten(notes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def slope_of(results: Results, over: Over) -> Fit | None:
-    """The line through the optima of a study, or None if it cannot be fitted."""
+    """The line through the optima of a study, or None if it cannot be fitted.
+
+    Args:
+        results: The study.
+        over: Effective depth, or the size that the study varies.
+    """
     try:
         return results.fit(over)
     except DepthlrError:  # too few optima yet, or the depths were not counted

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from depthlr.errors import DepthlrError
 from depthlr.present.style import (
     SMALL,
@@ -166,15 +168,16 @@ def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle
     width, alpha = (1.4, 0.8) if alone else (0.9, 0.5)
     if how == "lines":
         for curve in curves:
-            losses = [loss if math.isfinite(loss) else math.nan for loss in curve.losses]
-            _clip(axes, axes.plot(curve.rates, losses, color=colour, zorder=2, lw=width, alpha=alpha), strip)
+            finite = np.where(np.isinf(curve.losses), math.nan, curve.losses)  # a gap where it diverged
+            _clip(axes, axes.plot(curve.rates, finite, color=colour, zorder=2, lw=width, alpha=alpha), strip)
     elif how == "band":
         rates, low, high = [], [], []
         for rate, losses in losses_by_rate(curves).items():
-            if finite := [loss for loss in losses if math.isfinite(loss)]:
+            known = [loss for loss in losses if math.isfinite(loss)]
+            if known:
                 rates.append(rate)
-                low.append(min(finite))
-                high.append(max(finite))
+                low.append(min(known))
+                high.append(max(known))
         _clip(axes, [axes.fill_between(rates, low, high, color=colour, alpha=0.18, lw=0, zorder=1)], strip)
 
 

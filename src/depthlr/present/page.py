@@ -18,6 +18,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from depthlr.formatting import rate_text, signed
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.present.findings import Findings, RateRow
@@ -83,7 +85,12 @@ def document(
 
 
 def update(found: Findings | None, version: int) -> str:
-    """What changes on a live page, as JSON."""
+    """What changes on a live page, as JSON.
+
+    Args:
+        found: What the study shows, or None before the study has a file.
+        version: The number of the update.
+    """
     plot = NOTHING if found is None else plot_data(found)
     words = sections(found, live=True)
     return script_json({"version": version, "title": page_title(found), "sections": words, "plot": plot})
@@ -125,7 +132,12 @@ def _script() -> str:
 
 
 def sections(found: Findings | None, *, live: bool = False) -> dict[str, str]:
-    """HTML by the id of the element that it fills. Without a study the answer says that it waits for one."""
+    """HTML by the id of the element that it fills. Without a study the answer says that it waits for one.
+
+    Args:
+        found: What the study shows, or None before the study has a file.
+        live: Whether the page asks its own server for updates.
+    """
     if found is None:
         return {"status": "waiting", "answer": WAITING, "rates": "", "notes": "", "run": ""}
     again = "Run it again" if found.results.described else "Make this page again"
@@ -140,6 +152,7 @@ def sections(found: Findings | None, *, live: bool = False) -> dict[str, str]:
 
 
 def page_title(found: Findings | None) -> str:
+    """The name of the study, if there is one yet."""
     return "depthlr" if found is None else found.results.study.name
 
 
@@ -158,14 +171,14 @@ def _answer_html(found: Findings) -> str:
             f'<p class="headline"><span class="formula">rate ∝ {name}<sup>{signed(fit.slope)}</sup></span> '
             f'<span class="aside">{slope_interval_text(fit)}{fit.r2_text}</span></p>'
         )
-    tiles = [_slopetile_html(found, "size")] if found.over == "depth" else []
+    tiles = [_slope_tile_html(found, "size")] if found.over == "depth" else []
     measured = [row for row in found.rows if row.seeds]
     deeper = [row for row in found.rows if row.carried]
-    tiles += [_ratetile_html(found, row) for row in (*measured[-1:], *deeper[:2])]
+    tiles += [_rate_tile_html(found, row) for row in (*measured[-1:], *deeper[:2])]
     return f'{law}<p class="verdict">{escape(found.verdict)}</p><dl class="tiles">{"".join(tiles)}</dl>'
 
 
-def _slopetile_html(found: Findings, over: Over) -> str:
+def _slope_tile_html(found: Findings, over: Over) -> str:
     fit = found.slopes[over]
     if fit is None:
         return ""
@@ -173,7 +186,7 @@ def _slopetile_html(found: Findings, over: Over) -> str:
     return tile_html(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}{fit.r2_text}")
 
 
-def _ratetile_html(found: Findings, row: RateRow) -> str:
+def _rate_tile_html(found: Findings, row: RateRow) -> str:
     assert row.rate is not None
     size = f"{found.name_of('size')} {row.size}"
     kind = "tuned rate" if row.seeds else "rate by the fit"
@@ -280,25 +293,36 @@ def plot_data(found: Findings) -> dict[str, Any]:
     rates = sorted({rate for curve in found.curves for rate in curve.rates})
     rate_index = {rate: index for index, rate in enumerate(rates)}
     most = max(FEWEST, PAGE_POINTS // max(1, len(found.curves)))
-    sizes = sorted({curve.size for curve in found.curves})
+    longest = max((len(curve.rates) for curve in found.curves), default=0)
+    seeds = sorted({curve.seed for curve in found.curves})
     depths = found.results.depths or {}
+    sizes = dict.fromkeys(sorted(curve.size for curve in found.curves))
+    shown_sizes = [{"size": size, "depth": depths.get(size)} for size in sizes]
+    curves = [_curve_json(curve, rate_index, most) for curve in found.curves]
+    rows = [_row_json(row) for row in found.rows]
     return {
         "vary": found.results.study.model.size_name,
         "over": found.over,
         "loss": loss_label(found.results),
         "law": LAW_EXPONENT,
-        "sizes": [{"size": size, "depth": depths.get(size)} for size in sizes],
-        "seeds": sorted({curve.seed for curve in found.curves}),
-        "rates": [float(f"{rate:.6g}") for rate in rates],
-        "curves": [_curve_json(curve, rate_index, most) for curve in found.curves],
-        "rows": [_row_json(row) for row in found.rows],
+        "sizes": shown_sizes,
+        "seeds": seeds,
+        "rates": list(map(_six_digits, rates)),
+        "curves": curves,
+        "rows": rows,
         "fits": {over: _fit_json(found, over) for over in found.slopes},
-        "thinned": any(len(curve.rates) > most for curve in found.curves),
+        "thinned": longest > most,
     }
 
 
 def thin(losses: Sequence[float], best: int | None, most: int) -> list[int]:
-    """Indices of at most about `most` points of a curve: evenly spaced ones, the ends, and those around the optimum."""
+    """Indices of at most about `most` points of a curve: evenly spaced ones, the ends, and those around the optimum.
+
+    Args:
+        losses: The losses of the curve.
+        best: The index of its optimum, if it has one.
+        most: About how many points to keep.
+    """
     count = len(losses)
     if count <= most:
         return list(range(count))
@@ -312,22 +336,22 @@ def _curve_json(curve: Curve, rate_index: dict[float, int], most: int) -> list[A
     """[size, seed, indices of the rates, losses, index of the optimum among them or -1, its edge or null]"""
     best = curve.optimum
     kept = thin(curve.losses, None if best is None else best.index, most)
-    return [
-        curve.size,
-        curve.seed,
-        [rate_index[curve.rates[index]] for index in kept],
-        [_loss_json(curve.losses[index]) for index in kept],
-        -1 if best is None else kept.index(best.index),
-        None if best is None else best.edge,
-    ]
-
-
-def _loss_json(loss: float) -> float | None:
-    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
+    rates = [rate_index[curve.rates[index]] for index in kept]
+    losses = [_loss_json(curve.losses[index]) for index in kept]
+    place, edge = (-1, None) if best is None else (kept.index(best.index), best.edge)
+    return [curve.size, curve.seed, rates, losses, place, edge]
 
 
 def _row_json(row: RateRow) -> dict[str, Any]:
     return {"size": row.size, "depth": row.depth, "rate": row.rate, "interval": row.interval, "seeds": row.seeds}
+
+
+def _six_digits(rate: float) -> float:
+    return float(f"{rate:.6g}")
+
+
+def _loss_json(loss: float) -> float | None:
+    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
 
 
 def _fit_json(found: Findings, over: Over) -> dict[str, Any] | None:
@@ -335,16 +359,16 @@ def _fit_json(found: Findings, over: Over) -> dict[str, Any] | None:
     fit = found.slopes[over]
     if fit is None:
         return None
-    places = [row.size if over == "size" else row.depth for row in found.rows]
-    ends = [float(place) for place in places if place is not None]
-    low, high = math.log10(min(ends)), math.log10(max(ends))
-    depths = [10 ** (low + (high - low) * step / (STEPS - 1)) for step in range(STEPS)]
-    edges = fit.band(depths)
+    places = [getattr(row, over) for row in found.rows if getattr(row, over) is not None]
+    depths = np.geomspace(min(places), max(places), STEPS)
+    edges, interval, band = fit.band(depths.tolist()), None, []
+    if edges is not None:
+        interval, band = list(fit.interval), np.stack([depths, *edges], axis=1).tolist()
     return {
         "slope": fit.slope,
         "intercept": fit.intercept,
         "law": fit.intercept + (fit.slope - LAW_EXPONENT) * fit.centre,  # the intercept of the law's line
-        "interval": list(fit.interval) if fit.bounded else None,
-        "band": [] if edges is None else [list(map(float, ends)) for ends in zip(depths, *edges, strict=True)],
-        "last": max(point.depth for point in fit.points),
+        "interval": interval,
+        "band": band,
+        "last": fit.points[-1].depth,
     }

@@ -39,17 +39,19 @@ def render_report(study: Path | str, format: str = "html", metric: str | None = 
 
 def as_json(found: Findings) -> str:
     """Slopes, rates, optima and notes for programs. `depthlr export` writes the cells."""
+    slopes = {over: fit and _fit_json(fit) for over, fit in found.slopes.items()}
+    optima = [optimum_json(found.results, curve) for curve in found.curves]
     value = {
         "study": study_facts(found),
         "metric": found.results.metric,
-        "slopes": {over: None if fit is None else _fit_json(fit) for over, fit in found.slopes.items()},
+        "slopes": slopes,
         "verdict": found.verdict,
-        "rates": [vars(row) for row in found.rows],
-        "optima": [optimum_json(found.results, curve) for curve in found.curves],
+        "rates": list(map(vars, found.rows)),
+        "optima": optima,
         "cells": len(found.results.records),
         "to_come": found.to_come,
         "notes": list(found.notes),
-        "environments": [vars(environment) for environment in found.results.environments],
+        "environments": list(map(vars, found.results.environments)),
         "run": dict(run_facts(found)),
         "commands": commands(found),
     }
@@ -58,8 +60,10 @@ def as_json(found: Findings) -> str:
 
 def _fit_json(fit: Fit) -> dict[str, Any]:
     values = {"slope": fit.slope, "stderr": fit.stderr, "intercept": fit.intercept, "r2": fit.r2, "chi2": fit.chi2}
-    finite = {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
-    return finite | {"interval": list(fit.interval) if fit.bounded else None, "level": fit.level}
+    for name, value in values.items():
+        if value is not None and not math.isfinite(value):
+            values[name] = None
+    return values | {"interval": list(fit.interval) if fit.bounded else None, "level": fit.level}
 
 
 def optimum_json(results: Results, curve: Curve) -> dict[str, Any]:
@@ -101,15 +105,11 @@ def _rates_table(found: Findings) -> list[str]:
 
 
 def _cells(row: RateRow) -> list[str]:
-    return [
-        str(row.size),
-        "–" if row.depth is None else f"{row.depth:g}",
-        optional_rate_text(row.rate) + (" ?" if row.doubt else ""),
-        rate_interval_text(row) or "–",
-        "by the fit" if row.carried else str(row.seeds),
-        optional_rate_text(row.fitted),
-        optional_rate_text(row.law),
-    ]
+    depth = "–" if row.depth is None else f"{row.depth:g}"
+    rate = optional_rate_text(row.rate) + (" ?" if row.doubt else "")
+    seeds = "by the fit" if row.carried else str(row.seeds)
+    predicted = [optional_rate_text(row.fitted), optional_rate_text(row.law)]
+    return [str(row.size), depth, rate, rate_interval_text(row) or "–", seeds, *predicted]
 
 
 def _line(cells: list[str]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +11,7 @@ from depthlr.energy.persistent import PersistentEnergy
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, Point, slope_text
 from depthlr.law.rules import transfer_by_power
+from depthlr.present.findings import seed_point
 from depthlr.present.style import (
     MARKERS,
     add_legend,
@@ -63,12 +62,13 @@ def scaling(
     fit, points, edges, spacing = _fit_points(results, over)
     if isinstance(results, Fit) and (rules or energies):
         raise DepthlrError("Other rules start from a study's tuned rates: pass its Results, not a Fit.")
-    depths = [*(p.depth for p in points), *(depth for depth, _ in edges)]
+    depths, drawn = map(list, zip(*edges, strict=True)) if edges else ([], [])
+    depths += [point.depth for point in points]
+    drawn += [10**point.log10_rate for point in points]
     axes.set(xscale="log", yscale="log")
 
     colour, *others = category_colours(axes, 8)
     reach = np.geomspace(min(depths) / 1.08, max(depths) * 1.08, 60).tolist()
-    drawn = [*(10**p.log10_rate for p in points), *(rate for _, rate in edges)]
     if fit is not None:
         label = f"fit: {slope_text(fit)}{fit.r2_text}"
         drawn += draw_fit(axes, fit, reach, colour, lw=1.8, label=label, gid="fit")
@@ -106,8 +106,7 @@ def _fit_points(
     for depth, optima in optima_by_depth(results, over).items():
         edges += [(depth, rate) for rate in optima.at_edge]
         if optima.inside:
-            logs = [math.log10(rate) for rate in optima.inside]
-            points.append(Point(depth, fmean(logs), stdev(logs) if len(logs) > 1 else None, len(logs)))
+            points.append(seed_point(depth, optima.inside))
     if not points and not edges:
         raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
     if len(points) < 2:

@@ -90,7 +90,12 @@ def has_dark_background(axes: Axes) -> bool:
 
 
 def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
-    """A colour for each depth along viridis, evenly in log depth, without the end that is close to the background."""
+    """A colour for each depth along viridis, evenly in log depth, without the end that is close to the background.
+
+    Args:
+        axes: Where they will be used.
+        depths: The depths.
+    """
     from matplotlib.colors import to_hex
 
     known = sorted(set(depths))
@@ -104,7 +109,12 @@ def depth_colours(axes: Axes, depths: Iterable[float]) -> dict[float, str]:
 
 
 def category_colours(axes: Axes, count: int) -> list[str]:
-    """Colours that the colour-blind tell apart; past the sixth they come again, so give a marker besides."""
+    """Colours that the colour-blind tell apart; past the sixth they come again, so give a marker besides.
+
+    Args:
+        axes: Where they will be used.
+        count: How many.
+    """
     palette = ON_DARK if has_dark_background(axes) else ON_LIGHT
     return [palette[index % len(palette)] for index in range(count)]
 
@@ -126,7 +136,12 @@ def log_axis(axis: Axis) -> None:
 
 
 def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
-    """A log axis with the depths themselves as ticks, without those that are too close."""
+    """A log axis with the depths themselves as ticks, without those that are too close.
+
+    Args:
+        axis: The axis.
+        depths: The depths that are drawn.
+    """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     shown = thin_ticks(sorted(set(depths)))
@@ -214,7 +229,13 @@ def draw_fit(axes: Axes, fit: Fit, reach: Sequence[float], colour: str, **option
 
 
 def draw_law(axes: Axes, reach: Sequence[float], rates: Sequence[float]) -> list[float]:
-    """Draw the law's line, dashed, and return the rates at its ends."""
+    """Draw the law's line, dashed, and return the rates at its ends.
+
+    Args:
+        axes: Where to draw.
+        reach: Depths along the axis.
+        rates: The law's rates there.
+    """
     axes.plot(reach, rates, color=text_colour(axes), lw=1.3, ls="--", label=LAW_LABEL, gid="law")
     return [rates[0], rates[-1]]
 
@@ -246,5 +267,12 @@ def add_legend(axes: Axes, place: LegendPlace = "right", title: str | None = Non
 
 
 def set_title(axes: Axes, text: str, *, bold: bool = False) -> None:
+    """Set the title, at the left. Dollar signs are text and not mathematics.
+
+    Args:
+        axes: What it names.
+        text: The title.
+        bold: Whether it is bold.
+    """
     weight = "bold" if bold else "normal"
     axes.set_title(text, loc="left", fontsize=10.5, fontweight=weight, color=text_colour(axes), parse_math=False)

@@ -109,7 +109,12 @@ def full_height(excess: Sequence[float]) -> float:
 
 
 def block(values: Sequence[float] | None, full: float) -> str:
-    """One column: the mean excess over seeds, unless most of them diverged."""
+    """One column: the mean excess over seeds, unless most of them diverged.
+
+    Args:
+        values: The excess losses in this column, infinite for diverged runs; None if no rate of it was run.
+        full: The excess that fills a block.
+    """
     if not values:
         return NOT_RUN
     finite = [value for value in values if math.isfinite(value)]

@@ -45,6 +45,11 @@ def tuned_text(results: Results, size: int, none: str = "-") -> str:
     """The tuned rate of a size as text.
 
     It is `at edge` if all optima lie at an edge of the range of rates, and `none` if every run diverged.
+
+    Args:
+        results: The study.
+        size: One of its sizes.
+        none: The text if every run diverged.
     """
     if size in results.tuned_rates:
         return rate_text(results.tuned_rates[size])

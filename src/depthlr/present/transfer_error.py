@@ -50,7 +50,12 @@ class Optima:
 
 
 def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optima]:
-    """The optima of all seeds, by effective depth or by size."""
+    """The optima of all seeds, by effective depth or by size.
+
+    Args:
+        results: The study.
+        over: Effective depth, or the size that the study varies.
+    """
     places = depths_by_size(results, over)
     found: dict[float, tuple[list[float], list[float]]] = {}
     for curve in results.curves:
@@ -62,13 +67,23 @@ def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optim
 
 
 def tuned_by_depth(results: Results, over: Over = "depth") -> dict[float, float]:
-    """The tuned rate at every depth that has one."""
+    """The tuned rate at every depth that has one.
+
+    Args:
+        results: The study.
+        over: Effective depth, or the size that the study varies.
+    """
     rates = {depth: found.rate for depth, found in optima_by_depth(results, over).items()}
     return {depth: rate for depth, rate in rates.items() if rate is not None}
 
 
 def depths_by_size(results: Results, over: Over) -> Mapping[int, float]:
-    """The coordinate of each size on the depth axis: its effective depth, or the size itself."""
+    """The coordinate of each size on the depth axis: its effective depth, or the size itself.
+
+    Args:
+        results: The study.
+        over: Effective depth, or the size that the study varies.
+    """
     if over == "size":
         return {size: size for size in results.study.model.sizes}
     if over != "depth":
@@ -139,6 +154,10 @@ def seed_floor(results: Results, over: Over = "depth") -> float | None:
 
     Each end of a transfer has the standard error sd / sqrt(seeds). The median of a normal error is 0.67 of its standard
     deviation. None if every depth has a single seed.
+
+    Args:
+        results: The study.
+        over: Effective depth, or the size that the study varies.
     """
     seeds = [found.inside for found in optima_by_depth(results, over).values() if len(found.inside) > 1]
     if not seeds:

@@ -94,13 +94,14 @@ def tuning_page(tuning: Tuning) -> str:
     carried = tuning.carried
     change = f"{carried.rule}: the tuned rate × {carried.factor:.3g}"
     steps = "".join(f"<li>{escape(step[0].upper() + step[1:])}.</li>" for step in next_steps(tuning))
+    curve = "" if tuning.source else "hidden"
     words = {
         "status": "checked by training" if tuning.checked else "not checked by training",
         "answer": _answer_html(tuning),
         "notes": page.notes_html(notes_of(tuning)),
         "rates": _rates_html(tuning),
         "check": _check_html(tuning),
-        "curve": "" if tuning.source else "hidden",
+        "curve": curve,
         "next": f"<ul>{steps}</ul>",
         "rule": page.facts_html([("Rule", change), ("Assumes", carried.assumes), ("Evidence", carried.evidence)]),
         "run": page.run_html(_run_facts(tuning), "Run it again", _commands(tuning)),
@@ -111,17 +112,14 @@ def tuning_page(tuning: Tuning) -> str:
 def _answer_html(tuning: Tuning) -> str:
     carried, model = tuning.carried, tuning.study.model
     small, large = (f"{model.size_name} {size}" for size in model.sizes)
-    costs = [
-        f"source {_cost(tuning.source)}" if tuning.source else "source given",
-        "carrying without training",
-        f"check {_cost(tuning.checked)}" if tuning.checked else "no check",
-    ]
+    source = f"source {_cost(tuning.source)}" if tuning.source else "source given"
+    check = f"check {_cost(tuning.checked)}" if tuning.checked else "no check"
     total = sum(_seconds(part) for part in (tuning.source, tuning.checked) if part)
     depths = f"depth {carried.source_depth:g} to {carried.target_depth:g}\nrule {carried.rule}"
     tiles = [
         page.tile_html("tuned rate of the source", rate_text(tuning.rate), f"{small}, depth {carried.source_depth:g}"),
         page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths),
-        page.tile_html("training time", duration_text(total), "\n".join(costs)),
+        page.tile_html("training time", duration_text(total), f"{source}\ncarrying without training\n{check}"),
     ]
     interval = f"{carried.coverage:.0%} interval {interval_text(tuning)}"
     verdict = f"The learning rate of {model.title} with {large}. {_check_verdict(tuning)}"
