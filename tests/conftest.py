@@ -12,6 +12,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config):
+    # The process that hands out the tests imports the module of every warning's class; Lightning's needs torchvision.
+    if config.getoption("numprocesses", None):
+        import_torchvision()
+
+
 @pytest.fixture(scope="session")
 def timm_module():
     """timm, which `make test` installs."""
