@@ -12,6 +12,7 @@ from depthlr.data.sources import data_folder
 from depthlr.errors import DepthlrError, did_you_mean
 from experiments.pages import put
 from experiments.running import Deadline, precision_or_default
+from experiments.transferbench.answer import answer, parts
 from experiments.transferbench.measuring import measure_task
 from experiments.transferbench.rules import CANDIDATES, CHOSEN, RULES
 from experiments.transferbench.sweeping import sweep_task
@@ -23,6 +24,7 @@ app = typer.Typer(
     help="How well a rule carries a learning rate across depth.", no_args_is_help=True, add_completion=False
 )
 RESULTS = Path("results/transferbench")
+DESIGN: tuple[Split, ...] = ("dev", "first")  # the splits on which rules are designed
 Only = Annotated[list[str] | None, typer.Option(help="this task alone (repeat) [all of the split]")]
 OneSplit = Annotated[str, typer.Option(help="dev, first, test or peers")]
 DataFolder = Annotated[Path | None, typer.Option("--data", help="the folder that holds the data sets")]
@@ -87,6 +89,10 @@ def table(
     print(text, end="")
     if not candidates and rule is None:
         put(page, name, text)
+        if name == "test":
+            known = finished(TASKS, name, results)
+            put(page, "answer", answer(known))
+            put(page, "parts", parts(known, [one for split in DESIGN for one in finished(TASKS, split, results)]))
     if plot is not None:
         from experiments.transferbench.picture import draw  # here: matplotlib is not needed otherwise
 

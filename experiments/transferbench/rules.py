@@ -217,9 +217,9 @@ RULES: dict[str, Rule] = {
     "relative energy": energy(lambda s: geometric(u.relative for u in s.hidden)),
     "persistent energy, arithmetic mean": Rule(arithmetic_persistent, absolute=True, cost=persistent_cost),
     CHOSEN: MEASURED,
-    "measured, one draw": replace(MEASURED, each_draw=True),
+    "measured, one initialization": replace(MEASURED, each_draw=True),
     SUGGESTION: Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost, each_draw=True),
-    "suggest_rate, eight draws": Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost),
+    "suggest_rate, eight initializations": Rule(suggestion, absolute=True, carries=False, cost=suggestion_cost),
 }
 
 # On trial: designed and compared on dev and first alone.

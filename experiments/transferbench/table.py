@@ -1,4 +1,4 @@
-"""The comparison as Markdown: a row a rule, from committed tables alone."""
+"""The comparison as Markdown: one rule per row, from committed tables alone."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from experiments.transferbench.verdicts import judgement, sentence
 HEAD = (
     "rule",
     "tasks",
-    "pairs",
-    "error, median",
-    "p90",
+    "transfers",
+    "median error",
+    "90 % quantile",
     "worst task",
-    "regret, median",
-    "p90",
+    "median regret",
+    "90 % quantile",
     "seconds",
-    "no source, median",
-    "p90",
-    "gain of {} (95 %)",
+    "median error without a source",
+    "90 % quantile",
+    "gain of {} (95 % interval)",
 )
 NOTHING = "-"
 SEEN = {"dev", "first"}  # the splits that may always be looked at
@@ -52,7 +52,7 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
         absolute = [abs(error) for one in judged[name] for error in suggested(rule, one)]
         better = None if name == ours else gain(by_task(errors[ours]), by_task(errors[name]))
         title = f"**{name}**" if name == ours else name
-        rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), _gained(better)))
+        rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), gain_text(better)))
     limit = [pair for one in ordinary for pair in floor(one)]
     rows.append(
         (
@@ -68,7 +68,8 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     others = [task for task in tasks if task.split in SEEN - {split}]
     notes += _twins_of_all([*wanted, *others], tasks, rules, ours, known | _twinned(others, tasks, folder))
     each = _by_task({name: errors[name] for name in ("copy", "law", ours) if name in rules}, limit, ours)
-    return "\n".join([table, "", each, "", *notes, *_left_out(ordinary, missing, split)]) + "\n"
+    bullets = [f"- {note}" for note in (*notes, *_left_out(ordinary, missing, split))]
+    return "\n".join([table, "", each, "", *bullets]) + "\n"
 
 
 def unfinished(tasks: Sequence[Task], split: Split, folder: Path) -> list[str]:
@@ -122,7 +123,7 @@ def _figures(pairs: Sequence[Pair], timed: bool = False) -> tuple[str, ...]:
 
 
 def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: str) -> str:
-    """A row a task: medians, and how far our rate is off at the largest size if the smallest was tuned."""
+    """One task per row: medians, and the signed error of our rate from the smallest size to the largest."""
     head = [f"**{name}**" if name == ours else name for name in errors]
     rows = []
     medians, floors = {name: by_task(pairs) for name, pairs in errors.items()}, by_task(limit)
@@ -133,14 +134,18 @@ def _by_task(errors: Mapping[str, Sequence[Pair]], limit: Sequence[Pair], ours: 
         cells = [*(medians[name].get(task) for name in errors), floors.get(task)]
         texts = [NOTHING if cell is None else f"{cell:.3f}" for cell in cells]
         rows.append([task, *texts, f"{longest:+.3f}"])
-    return markdown_table(["task, median error", *head, "floor", f"{ours}, from the smallest to the largest"], rows)
+    return markdown_table(["median error of a task", *head, "floor", f"{ours}, smallest to largest, signed"], rows)
 
 
-def _gained(better: tuple[float, float, float] | None) -> str:
+def gain_text(better: tuple[float, float, float] | None) -> str:
+    """A gain with its interval, and whether it is significant, if there are enough tasks for an interval."""
     if better is None:
         return NOTHING
     mean, low, high = better
-    return f"{mean:+.3f}" if math.isnan(low) else f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
+    if math.isnan(low):
+        return f"{mean:+.3f}"
+    significance = ", not significant" if low <= 0 <= high else ""
+    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}){significance}"
 
 
 def _spread(errors: Sequence[float]) -> tuple[str, str]:
@@ -180,7 +185,7 @@ def _suggestions(rules: Mapping[str, Rule], judged: Mapping[str, Sequence[Known]
     if held is not None:
         middle = np.median([np.median(found) for found in errors.values()])
         text = _held(held, SUGGESTED, f"interval of a rate that {SUGGESTION} gives")
-        yield f"{text} The middle task's median error, signed, is {middle:+.2f}."
+        yield f"{text} The median over tasks of the tasks' median signed errors is {middle:+.2f}."
 
 
 def _twinned(wanted: Sequence[Task], tasks: Sequence[Task], folder: Path) -> dict[str, Known]:
@@ -204,15 +209,16 @@ def _twins_of_all(
                 means = [np.mean([errors[task] for task in shared]) for errors in (theirs, found)]
                 splits = ", ".join(dict.fromkeys(task.split for task in tasks if task.name in shared))
                 yield (
-                    f"On the {len(shared)} tasks of {splits} with a twin, {name} errs by {means[0]:.3f} (mean of the "
-                    f"tasks' medians), {ours} by {means[1]:.3f}: gain {_gained(better)}."
+                    f"On the {len(shared)} tasks of {splits} with a twin, the error of {name} is {means[0]:.3f} and "
+                    f"that of {ours} {means[1]:.3f} (means of the tasks' medians). The gain of {ours} is "
+                    f"{gain_text(better)}."
                 )
 
 
 def _held(held: Coverage, level: float, what: str) -> str:
     return (
-        f"Leaving each task out in turn, the {level:.0%} {what} (median half-width {held.width:.2f} decades) holds "
-        f"{held.share:.0%} of the optima (95 % binomial interval {held.low:.0%} to {held.high:.0%})."
+        f"The {level:.0%} {what}, computed from the other tasks, contains {held.share:.0%} of the tuned rates (95 % "
+        f"binomial interval {held.low:.0%} to {held.high:.0%}). Its median half-width is {held.width:.2f} decades."
     )
 
 
@@ -225,5 +231,5 @@ def _verdicts(known: Sequence[Known]) -> Iterator[str]:
 def _left_out(known: Sequence[Known], missing: Sequence[str], split: Split) -> Iterator[str]:
     cut = [f"{one.name} {size}" for one in known for size in one.oracle.curves if size not in one.sizes]
     if cut:
-        yield f"Left out, with an optimum at the end of the range or no measures: {', '.join(cut)}."
+        yield f"Left out, because the tuned rate lies at an end of the grid or nothing was measured: {', '.join(cut)}."
     yield f"Missing from {split}: {', '.join(missing)}." if missing else f"No task of {split} is missing."

@@ -1,4 +1,4 @@
-"""Does `check_transfer` warn where carrying by the law fails? Its verdict from a task's measures, beside its oracle."""
+"""Does `check_transfer` warn where the law fails? Its verdict on a task, and the errors of the law there."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def sentence(judgements: Sequence[Judgement]) -> str:
     warned = [one for one in failing if one.verdict is not Verdict.passed]
     missed = [f"{one.task} ({one.error:.2f})" for one in failing if one.verdict is Verdict.passed]
     return (
-        f"Verdicts: {len(warned)} of the {len(failing)} tasks in which the law's rate, carried from the smallest size, "
-        f"misses by more than {FAILS:g} decades somewhere get caution or fail"
-        + (f" (not: {', '.join(missed)})" if missed else "")
-        + f"; of the {len(fine)} others, {sum(one.verdict is Verdict.passed for one in fine)} pass."
+        f"In {len(failing)} tasks the law's rate, carried from the smallest size, misses the tuned rate of some size "
+        f"by more than {FAILS:g} decades. `check_transfer` gives caution or fail for {len(warned)} of them"
+        + (f" (not for {', '.join(missed)})" if missed else "")
+        + f". Of the {len(fine)} other tasks, {sum(one.verdict is Verdict.passed for one in fine)} pass."
     )
 
 

@@ -187,7 +187,7 @@ def test_the_table_is_rebuilt_alike_and_says_what_is_missing(results):
     assert first == comparison(TASKS, "dev", RULES, "relative energy", results)
     assert "| copy | 2 | 12 |" in first
     assert "| depth-mup | 1 |" in first
-    assert re.search(r"On the 1 tasks of dev with a twin, depth-mup errs by 0\.\d+ .*, relative energy by ", first)
+    assert re.search(r"On the 1 tasks of dev with a twin, the error of depth-mup is 0\.\d+ .* relative energy ", first)
     assert "No task of dev is missing." in first
     more = (*TASKS, replace(TASKS[0], name="later"))
     assert "Missing from dev: later (oracle)." in comparison(more, "dev", RULES, "relative energy", results)

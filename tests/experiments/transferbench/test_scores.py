@@ -25,6 +25,17 @@ from depthlr.law.carried_rate import (
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.transfer.check import Verdict
 from depthlr.transfer.suggest import BALANCED, COVERAGE, ENERGY_ALONE, SCHEDULE_NOTES, measured_rates
+from experiments.transferbench.answer import (
+    LITTLE,
+    errors,
+    falls,
+    missed_learning,
+    same_measurements,
+    that_learn,
+    to_the_largest,
+    unlike,
+    upwards,
+)
 from experiments.transferbench.bootstrap import gain
 from experiments.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs
 from experiments.transferbench.oracle import Curve, Oracle
@@ -92,12 +103,12 @@ def test_every_draw_by_itself_is_a_measurement_of_one():
         (draw,) = one.measured[4].persistent
         assert draw.found.energy == pytest.approx(10 ** (-2 * task.oracle.rate(4)))
         assert (one.name, one.oracle, len(one.measured[4].steps)) == (task.name, task.oracle, 1)
-        assert RULES["measured, one draw"].cost(one.measured[4]) == 0.25
+        assert RULES["measured, one initialization"].cost(one.measured[4]) == 0.25
 
 
 def test_suggestions_are_the_librarys():
     made = measured(4, 100.0, shares=(4.0, 1.0, 4.0, 16.0, 4.0))
-    rule = RULES["suggest_rate, eight draws"]
+    rule = RULES["suggest_rate, eight initializations"]
     # The middle energy is 400, which is 1 at 10^-1 / 2; the loss of 2.3 falls at a slope of 1, so at a rate of 2.3.
     for schedule, calibration in BALANCED.calibrations.items():
         level = rule.level(replace(made, schedule=schedule))
@@ -110,7 +121,7 @@ def test_suggestions_are_the_librarys():
     assert RULES["suggest_rate"].cost(alone) == 0.75
 
 
-@pytest.mark.parametrize("name", ["persistent energy, arithmetic mean", "measured", "measured, one draw"])
+@pytest.mark.parametrize("name", ["persistent energy, arithmetic mean", "measured", "measured, one initialization"])
 def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(name):
     plain, heavy = ([measured(size, 10.0 * size, momentum=momentum) for size in (4, 16)] for momentum in (0.0, 0.9))
     rule = RULES[name]
@@ -120,7 +131,7 @@ def test_momentum_lowers_the_rate_by_half_its_gain_and_cancels_when_carrying(nam
 
 @pytest.mark.parametrize("shares", [(), (0.0, 0.0), (math.inf, 1.0), (math.nan, 1.0)])
 @pytest.mark.parametrize(
-    "name", ["persistent energy, arithmetic mean", "measured", "measured, one draw", "suggest_rate"]
+    "name", ["persistent energy, arithmetic mean", "measured", "measured, one initialization", "suggest_rate"]
 )
 def test_no_persistent_energy_above_zero_says_nothing(name, shares):
     assert RULES[name].level(measured(4, 1.0, shares)) is None
@@ -205,17 +216,6 @@ def test_the_page_says_how_the_stated_interval_held():
     assert np.median(errors["warmup-cosine"]) == pytest.approx(0.49, abs=5e-3)
 
 
-def guessing(task):
-    """The loss of equal chances."""
-    return math.log(100 if "cifar100" in task.name else 65 if "text" in task.name else 10)
-
-
-def falls(task):
-    """How far below guessing the middle seed's least loss lies, by size, as a share."""
-    least = {size: median(min(one.losses) for one in task.oracle.curves[size].values()) for size in task.sizes}
-    return {size: 1 - loss / guessing(task) for size, loss in least.items()}
-
-
 def figures(tasks, name):
     """Median and 90 % of the errors, and the tasks' medians."""
     pairs = [pair for task in tasks for pair in carried(RULES[name], task)]
@@ -231,14 +231,10 @@ def test_the_page_says_which_test_tasks_are_far_off_and_why():
     fell = {task.name: falls(task) for task in tasks}
     assert fell["mlp-momentum-cifar10-cosine"][24] == pytest.approx(0.037, abs=5e-4)
     assert fell["cnn-sgd-cifar100"][24] == pytest.approx(0.0, abs=5e-4)
-    little = {(name, size) for name, sizes in fell.items() for size, share in sizes.items() if share < 0.04}
+    little = {(name, size) for name, sizes in fell.items() for size, share in sizes.items() if share < LITTLE}
     others = {(name, size) for name, size in little if (name, size) != ("mlp-momentum-cifar10-cosine", 24)}
     assert (len(others), len({name for name, _ in others})) == (13, 4)
-    learnt = [
-        replace(task, oracle=Oracle({s: c for s, c in task.oracle.curves.items() if (task.name, s) not in little}))
-        for task in tasks
-    ]
-    learnt = [task for task in learnt if task.sizes]
+    learnt = that_learn(tasks)
     assert len(learnt) == 6
     middle, most, ours = figures(learnt, "measured")
     assert (middle, most, max(ours.values())) == pytest.approx((0.047, 0.166, 0.180), abs=5e-4)
@@ -256,40 +252,24 @@ def test_the_page_says_where_the_law_is_better():
 
 
 def test_the_page_says_which_test_tasks_measure_what_a_design_task_does():
-    def measures(task):
-        return {size: [d.found.energy for d in task.measured[size].persistent] for size in task.sizes}
-
-    same = {}
-    for task in judged():
-        for other in designed():
-            if set(task.sizes) <= set(other.sizes) and all(
-                measures(task)[size] == pytest.approx(measures(other)[size], rel=1e-2) for size in task.sizes
-            ):
-                apart = [abs(task.oracle.rate(size) - other.oracle.rate(size)) for size in task.sizes]
-                same[task.name] = min(same.get(task.name, math.inf), max(apart))
+    same = same_measurements(judged(), designed())
     assert set(same) == {"cnn-sgd-cifar100", "gpt-adam-text", "resnet-momentum-cifar100"}
     assert [name for name, apart in same.items() if apart < 0.01] == ["gpt-adam-text"]
-    fresh = [task for task in judged() if task.name not in same]
+    fresh = unlike(judged(), designed())
     found = [figures(fresh, name)[0] for name in ("measured", "law", "copy")]
     assert found == pytest.approx([0.050, 0.117, 0.388], abs=5e-4)
 
 
 def test_the_page_says_how_far_off_rates_are_that_are_carried_up():
     for name, up, ends in (("measured", 0.085, 0.109), ("law", 0.137, 0.174), ("copy", 0.465, 0.900)):
-        pairs = [(task, pair) for task in judged() for pair in carried(RULES[name], task)]
-        grown = [(task, pair) for task, pair in pairs if pair.source == min(task.sizes)]
-        assert np.median([abs(pair.error) for _, pair in grown]) == pytest.approx(up, abs=5e-4)
-        largest = [abs(pair.error) for task, pair in grown if pair.target == max(task.sizes)]
-        assert np.median(largest) == pytest.approx(ends, abs=5e-4)
+        pairs = [pair for task in judged() for pair in carried(RULES[name], task)]
+        assert np.median(errors(upwards(judged(), pairs))) == pytest.approx(up, abs=5e-4)
+        assert np.median(errors(to_the_largest(judged(), pairs))) == pytest.approx(ends, abs=5e-4)
 
 
 def test_the_page_says_what_share_of_the_learning_is_missed():
     for name, middle, most in (("measured", 0.02, 0.43), ("law", 0.05, 0.42), ("copy", 0.18, 0.94)):
-        missed = []
-        for task in judged():
-            for pair in carried(RULES[name], task):
-                best = np.mean([min(one.losses) for one in task.oracle.curves[pair.target].values()])
-                missed.append(pair.regret * best / max(guessing(task) - best, 1e-9))
+        missed = missed_learning(judged(), name)
         assert (np.median(missed), np.quantile(missed, 0.9)) == pytest.approx((middle, most), abs=5e-3)
 
 
@@ -375,7 +355,11 @@ def missed(tasks, name):
 
 @pytest.mark.parametrize(
     ("name", "stated", "held"),
-    [("law", LAW_ERROR, 0.80), ("measured", MEASURED_ERROR, 0.81), ("measured, one draw", ONE_DRAW_ERROR, 0.84)],
+    [
+        ("law", LAW_ERROR, 0.80),
+        ("measured", MEASURED_ERROR, 0.81),
+        ("measured, one initialization", ONE_DRAW_ERROR, 0.84),
+    ],
 )
 def test_what_carried_rates_missed_by_is_that_of_the_committed_tables_and_holds_on_the_test_tasks(name, stated, held):
     apart, errors = missed(designed(), name)

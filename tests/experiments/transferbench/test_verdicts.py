@@ -73,6 +73,6 @@ def test_the_sentence_names_what_was_missed():
         Judgement("needless", Verdict.fail, 0.1),
     ]
     text = sentence(found)
-    assert "1 of the 2 tasks" in text
-    assert "(not: missed (0.40))" in text
-    assert "of the 2 others, 1 pass." in text
+    assert text.startswith("In 2 tasks the law's rate")
+    assert "caution or fail for 1 of them (not for missed (0.40))" in text
+    assert "Of the 2 other tasks, 1 pass." in text
