@@ -87,7 +87,9 @@ def read_batches(batches: Iterator[Any], count: int, seed: int) -> list[Any]:
 def check_batch(batch: Any) -> Any:
     """Return the batch, or raise if it is not one."""
     if not (isinstance(batch, Mapping) or _is_pair(batch)):
-        of = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, tuple | list) else ""
+        of = ""
+        if isinstance(batch, tuple | list):
+            of = f" of {', '.join(type(part).__name__ for part in batch)}"
         raise DepthlrError(
             f"a batch is a pair (inputs, target) of tensors or a mapping, not a {type(batch).__name__}{of}."
         )

@@ -8,27 +8,25 @@ S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log10
 from statistics import fmean, median, stdev
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from depthlr import check
 from depthlr.energy.batches import batches_of, check_batch, check_draws, draw_models, split_batch
 from depthlr.energy.gradient import (
-    check_followed,
-    check_measurable,
+    Backward,
+    backward,
     check_moves,
-    find_readout,
-    gradients_of,
     largest_entry,
-    leaves_of,
-    loss_of,
+    measurable,
+    recorded_run,
     same_conditions,
 )
 from depthlr.energy.jvp import jvp, mean_product, value_and_change
@@ -38,9 +36,8 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
-from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import Recorder, Watch
-from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, readouts_of, unwrap
+from depthlr.trace.record import Watch
+from depthlr.trace.run import Arguments, LossFn, readouts_of
 from depthlr.trace.units import Unit
 
 ENERGY_BATCHES = 4  # default number of batches from a loader
@@ -83,7 +80,8 @@ class Energy:
         """Energy of the typical unit: arithmetic (the paper's), geometric or harmonic mean."""
         if how not in AGGREGATORS:
             raise DepthlrError(f"unknown aggregator {how!r}: known are {', '.join(AGGREGATORS)}.")
-        return AGGREGATORS[how]([u.relative if relative else u.energy for u in self.hidden])
+        values = [u.relative if relative else u.energy for u in self.hidden]
+        return AGGREGATORS[how](values)
 
     @property
     def rate(self) -> float:
@@ -134,74 +132,35 @@ def update_energy(
         seed: Fixes dropout, stochastic depth and what a loader draws.
         limit: How many batches are used; if None, all of a list and four of a loader.
     """
-    model = unwrap(model)
-    check_runnable(model)
-    parameters = dict(model.named_parameters())
-    check_measurable(model, parameters)
+    model, parameters = measurable(model)
     check_units(units)
     seed = check.seed("The seed", seed)
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
-    device = next(iter(parameters.values())).device
+    record = partial(recorded_run, allow_recurrence=units is not None)
     batches = batches_of(batches, limit, ENERGY_BATCHES, seed)
     energies = []
     with measuring(len(batches)):
         for batch in batches:
-            arguments, target = split_batch(batch, device)
-            with same_conditions(model, seed, loss_fn):
-                graph, gradients, loss = _backward(
-                    model, parameters, arguments, target, loss_fn, recurrent=units is not None
-                )
-            depth = depth_of(graph, units)  # while the GPU still computes the gradient
-            check_moves(largest_entry(loss, gradients))
-            direction = step_direction(optimizer, model, gradients)
-            arguments, _ = split_batch(batch if probe is None else check_batch(probe), device)
+            learned = backward(model, parameters, batch, loss_fn, seed, record=record)
+            depth = depth_of(learned.graph, units)  # while the GPU still computes the gradient
+            check_moves(largest_entry(learned.loss, learned.gradients))
+            direction = step_direction(optimizer, model, learned.gradients)
+            seen = batch if probe is None else check_batch(probe)
+            arguments, _ = split_batch(seen, next(iter(parameters.values())).device)
             with same_conditions(model, seed):
-                energies.append(_forward(model, parameters, arguments, direction, graph, depth, float(loss)))
+                energies.append(_measure(model, parameters, arguments, direction, learned, depth))
             count_batch()
     return _average(energies)
 
 
-def _backward(
-    model: nn.Module,
-    parameters: dict[str, nn.Parameter],
-    arguments: Arguments,
-    target: Any,
-    loss_fn: LossFn | None,
-    *,
-    recurrent: bool,
-) -> tuple[Graph, dict[str, Tensor], Tensor]:
-    """The graph of the forward pass, and the gradient of the loss; `.grad` is not touched."""
-    leaves = leaves_of(parameters)
-    # As in effective_depth: one-hot tokens and byte images are integers at first.
-    for integers_are_signal in (False, True):
-        recorder = Recorder(model, leaves, allow_recurrence=recurrent, integers_are_signal=integers_are_signal)
-        recorder.feed(arguments)
-        with torch.enable_grad():
-            try:
-                with recorder:
-                    output = functional_call(model, leaves, *arguments)
-                recorder.close(output)
-            except DepthlrError:
-                raise
-            except Exception as error:
-                raise cannot_run(error) from error
-        if recorder.graph.readout != ROOT:
-            break
-    check_followed(output, parameters)
-    loss = loss_of(output, target, loss_fn)
-    recorder.close(output, find_readout(output, loss))
-    return recorder.graph, gradients_of(loss, leaves, parameters), loss.detach()
-
-
-def _forward(
+def _measure(
     model: nn.Module,
     parameters: dict[str, nn.Parameter],
     arguments: Arguments,
     direction: dict[str, Tensor],
-    graph: Graph,
+    learned: Backward,
     depth: Depth,
-    loss: float,
 ) -> Energy:
     """Energies at every unit's pre-activation and at the readout: the tangents of one forward-mode pass."""
     squares: dict[int, Tensor] = {}
@@ -210,10 +169,11 @@ def _forward(
         squares[node] = _squares(value)
 
     states = [unit.state for unit in depth.units]
-    with jvp(model, parameters, direction, arguments, Watch(graph, set(states), see)) as output:
-        readout = _squares(readouts_of(output)[graph.readout_index])
+    with jvp(model, parameters, direction, arguments, Watch(learned.graph, set(states), see)) as output:
+        readout = _squares(readouts_of(output)[learned.readout])
     *values, (change, size) = torch.stack([*(squares[node] for node in states), readout]).tolist()
-    return Energy(tuple(UnitEnergy(u, *v) for u, v in zip(depth.units, values, strict=True)), change, size, loss)
+    units = tuple(UnitEnergy(unit, *value) for unit, value in zip(depth.units, values, strict=True))
+    return Energy(units, change, size, float(learned.loss))
 
 
 def _squares(value: Tensor) -> Tensor:
@@ -224,20 +184,18 @@ def _squares(value: Tensor) -> Tensor:
 
 def _average(energies: list[Energy]) -> Energy:
     """Expectation over batches: the mean of each energy."""
-    count = len(energies)
-    first = energies[0]
-    if any(len(m.units) != len(first.units) for m in energies):
+    if any(len(m.units) != len(energies[0].units) for m in energies):
         raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
-    units = tuple(
-        UnitEnergy(same[0].unit, sum(u.energy for u in same) / count, sum(u.mean_square for u in same) / count)
-        for same in zip(*(m.units for m in energies), strict=True)
-    )
-    return Energy(
-        units,
-        sum(m.readout for m in energies) / count,
-        sum(m.readout_mean_square for m in energies) / count,
-        sum(m.loss for m in energies) / count,
-    )
+    units = []
+    for same in zip(*(m.units for m in energies), strict=True):
+        units.append(UnitEnergy(same[0].unit, _mean(u.energy for u in same), _mean(u.mean_square for u in same)))
+    readout, size = _mean(m.readout for m in energies), _mean(m.readout_mean_square for m in energies)
+    return Energy(tuple(units), readout, size, _mean(m.loss for m in energies))
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batches import split_batch
 from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.record import Recorder
 from depthlr.trace.run import (
+    Arguments,
     LossFn,
     cannot_run,
+    check_runnable,
     force_eager,
     is_sharded,
     logits_of,
@@ -25,13 +29,18 @@ from depthlr.trace.run import (
     preserve_state,
     preserve_weights,
     readouts_of,
+    unwrap,
 )
 
+Record = Callable[[nn.Module, dict[str, Tensor], Arguments], tuple[Any, Recorder]]
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 
 
-def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Raise if no step of this model can be measured."""
+def measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
+    """The user's module inside all wrappers, and its parameters. Raise if no step of it can be measured."""
+    model = unwrap(model)
+    check_runnable(model)
+    parameters = dict(model.named_parameters())
     if torch.is_inference_mode_enabled():
         raise DepthlrError("under torch.inference_mode() nothing has a gradient: measure outside of it.")
     if is_sharded(model):
@@ -40,6 +49,7 @@ def check_measurable(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -
         raise DepthlrError("the model's weights are on the meta device: energies need real ones.")
     if not any(p.requires_grad for p in parameters.values()):
         raise DepthlrError("every parameter is frozen, so a step changes nothing.")
+    return model, parameters
 
 
 @contextlib.contextmanager
@@ -59,6 +69,7 @@ class Backward:
     readout: int  # index of the output that the loss reads
     loss: Tensor
     gradients: dict[str, Tensor]
+    graph: Graph  # of the forward pass; empty if it was not recorded
 
 
 def backward(
@@ -67,33 +78,84 @@ def backward(
     batch: Any,
     loss_fn: LossFn | None,
     seed: int,
+    *,
     readout: int | None = None,
+    record: Record | None = None,
 ) -> Backward:
     """Compute the gradient on one batch.
 
-    `seed` seeds dropout. `readout` is the index of the readout if it is known; finding it costs extra passes.
+    Args:
+        model: The model, which is not changed.
+        parameters: Its parameters by name.
+        batch: One batch.
+        loss_fn: The loss of output and target. If None, the model's output holds it.
+        seed: Seeds dropout.
+        readout: The index of the readout, if it is known. Finding it costs extra passes.
+        record: Runs the model and records the run, such as `recorded_run`.
+
+    Raises:
+        DepthlrError: If the model cannot run, or the loss has no gradient.
     """
     arguments, target = split_batch(batch, next(iter(parameters.values())).device)
-    leaves = leaves_of(parameters)
+    leaves = _leaves_of(parameters)
+    recorder = None
     with same_conditions(model, seed, loss_fn):
-        with torch.enable_grad():
-            try:
-                output = functional_call(model, leaves, *arguments)
-            except Exception as error:
-                raise cannot_run(error) from error
+        if record is None:
+            output = _run(model, leaves, arguments)
+        else:
+            output, recorder = record(model, leaves, arguments)
         if readout is None:
-            check_followed(output, parameters)
-        loss = loss_of(output, target, loss_fn)
-        index = find_readout(output, loss) if readout is None else readout
-        return Backward(index, loss.detach(), gradients_of(loss, leaves, parameters))
+            _check_followed(output, parameters)
+        loss = _loss_of(output, target, loss_fn)
+        index = _find_readout(output, loss) if readout is None else readout
+        if recorder is not None:
+            recorder.close(output, index)
+        gradients = _gradients_of(loss, leaves, parameters)
+    return Backward(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
 
 
-def leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+def _run(model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments) -> Any:
+    with torch.enable_grad():
+        try:
+            return functional_call(model, leaves, *arguments)
+        except DepthlrError:
+            raise
+        except Exception as error:
+            raise cannot_run(error) from error
+
+
+def recorded_run(
+    model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments, *, allow_recurrence: bool
+) -> tuple[Any, Recorder]:
+    """Run the model and record the run.
+
+    Args:
+        model: The model to run.
+        leaves: What stands for its parameters.
+        arguments: Positional and named arguments of the model.
+        allow_recurrence: Accept LSTM, GRU and RNN layers.
+
+    Returns:
+        The output, and the recorder. The readout is not known yet.
+    """
+    # As in effective_depth: one-hot tokens and byte images are integers at first.
+    for integers_are_signal in (False, True):
+        recorder = Recorder(model, leaves, allow_recurrence=allow_recurrence, integers_are_signal=integers_are_signal)
+        recorder.feed(arguments)
+        with recorder:
+            output = _run(model, leaves, arguments)
+        recorder.close(output)
+        if recorder.graph.readout != ROOT:
+            break
+    return output, recorder
+
+
+def _leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     """Detached copies of the parameters that share memory and are leaves of a new autograd graph."""
     return {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
 
 
-def check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
+def _check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
     """Raise if the model reads a weight other than through its attribute: `functional_call` cannot replace it."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     for readout in readouts_of(output):
@@ -105,7 +167,7 @@ def check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
                 )
 
 
-def loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
+def _loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
     """The loss from `loss_fn`, or from the output of the model if that is None. It must have a gradient."""
     with torch.enable_grad():
         try:
@@ -132,28 +194,27 @@ def _own_loss(output: Any) -> Any:
     return loss
 
 
-def find_readout(output: Any, loss: Tensor) -> int:
+def _find_readout(output: Any, loss: Tensor) -> int:
     """The index of the readout: `logits`, or the deepest output that the loss reads and no other such output uses."""
     readouts = readouts_of(output)
-    if (
-        len(readouts) > 1
-        and logits_of(output) is not None
-        and readouts[0].requires_grad
-        and _leads(loss, readouts[:1])[0]
-    ):
+    indices = [index for index, tensor in enumerate(readouts) if tensor.requires_grad]
+    if len(readouts) < 2 or not indices:
         return 0
-    places = [place for place, tensor in enumerate(readouts) if tensor.requires_grad]
-    moving = [readouts[place] for place in places]
-    if len(readouts) < 2 or not moving:
+    moving = {index: readouts[index] for index in indices}
+    read = sorted(_behind(loss, moving))
+    if logits_of(output) is not None and 0 in read:
         return 0
-    read = [place for place, reads in enumerate(_leads(loss, moving)) if reads]
-    behind = {place: _leads(moving[place], moving) for place in read}
-    last = [place for place in read if not any(behind[other][place] for other in read if other != place)]
-    return places[max(last, key=lambda place: len(_graph_behind(moving[place])))] if last else 0  # the first of equals
+    used: set[int] = set()
+    for index in read:
+        used |= _behind(readouts[index], moving) - {index}
+    last = [index for index in read if index not in used]
+    return max(last, key=lambda index: len(_graph_behind(readouts[index])), default=0)  # the first of equals
 
 
-def _leads(to: Tensor, moving: Sequence[Tensor]) -> list[bool]:
-    return [gradient is not None for gradient in _grad(to.abs().sum(), moving, retain_graph=True)]
+def _behind(value: Tensor, candidates: Mapping[int, Tensor]) -> set[int]:
+    """The candidates on which a value depends."""
+    gradients = _grad(value.abs().sum(), list(candidates.values()), retain_graph=True)
+    return {index for index, gradient in zip(candidates, gradients, strict=True) if gradient is not None}
 
 
 def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
@@ -166,14 +227,15 @@ def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tu
         ) from error
 
 
-def gradients_of(
+def _gradients_of(
     loss: Tensor, leaves: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, Tensor]:
     """Gradients by parameter name, through the model and through a penalty that reads parameters directly."""
     if _has_reentrant_checkpoint(loss):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     moving = [n for n, leaf in leaves.items() if leaf.requires_grad]
-    found = _grad(loss, [*(leaves[n] for n in moving), *(parameters[n] for n in moving)])
+    through_model, directly = [leaves[n] for n in moving], [parameters[n] for n in moving]
+    found = _grad(loss, [*through_model, *directly])
     gradients: dict[str, Tensor] = {}
     for name, gradient in zip([*moving, *moving], found, strict=True):
         if gradient is not None:
@@ -181,6 +243,11 @@ def gradients_of(
     if not gradients:  # the loss may still move with inputs that require a gradient
         raise DepthlrError(NO_GRADIENT)
     return gradients
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient that is not sparse."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def add_gradients(one: Tensor, other: Tensor) -> Tensor:
@@ -206,10 +273,11 @@ def _graph_behind(tensor: Tensor) -> set[Any]:
 
 def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
     """The largest absolute entry of the gradient. Raise if the loss or the gradient is not finite."""
-    sizes = [(g.to_dense() if g.is_sparse else g).abs().max().double() for g in gradients.values() if g.numel()]
-    value, largest = torch.stack(
-        [loss.double().reshape(()), torch.stack([loss.new_zeros(()).double(), *sizes]).max()]
-    ).tolist()
+    sizes = [loss.new_zeros(()).double()]
+    for gradient in gradients.values():
+        if gradient.numel():
+            sizes.append(dense(gradient).abs().max().double())
+    value, largest = torch.stack([loss.double().reshape(()), torch.stack(sizes).max()]).tolist()
     if not math.isfinite(value):
         raise DepthlrError(f"the loss is {value} on this batch, so it has no step: check the data and the init.")
     if not math.isfinite(largest):

@@ -34,6 +34,7 @@ from depthlr.trace.run import Arguments, cannot_run, preserve_state
 DIFFERENCES = (1e-4, 1e-5, 2e-6)
 EXACT = 0.01  # relative error at which no smaller difference is tried
 LARGEST_ERROR = 0.1  # of a central difference, relative; beyond it nothing is measured
+HALF = (torch.float16, torch.bfloat16)  # in which squares overflow
 DETACHING = (Tensor.detach, torch.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
 
 
@@ -79,7 +80,7 @@ class _Run:
         """The output on dual tensors. Raises NotImplementedError at an operation without a forward-mode derivative."""
         duals = {n: p.detach() for n, p in self.parameters.items()}
         for name, change in self.direction.items():
-            duals[name] = forward_ad.make_dual(duals[name], change)  # type: ignore[no-untyped-call]
+            duals[name] = _make_dual(duals[name], change)
         with _plain_checkpoints(), _hidden_custom_tangents(), _KeepTangents():
             return self._called(duals, watch)
 
@@ -102,9 +103,8 @@ class _Run:
         size = _norm(self.parameters[name].detach() for name in self.direction) / _norm(self.direction.values())
         error, near = math.inf, None
         for step in DIFFERENCES:
-            found, twice = (self._difference(watch, h * size) for h in (step, 2 * step))
-            pairs = zip(found.all, twice.all, strict=True)
-            estimate = max(_norm([a - b]) / (_norm([a]) or 1.0) for a, b in pairs)
+            found = self._difference(watch, step * size)
+            estimate = found.relative_error(self._difference(watch, 2 * step * size))
             if near is None or estimate < error:
                 error, near = estimate, found
             if error <= EXACT:
@@ -126,49 +126,56 @@ class _Run:
         with preserve_state(self.model):
             output = self._called({n: p.detach() for n, p in self.parameters.items()}, watch)
         changes = iter(near.outputs)
-        return tree_map_only(
-            Tensor,
-            lambda t: forward_ad.make_dual(t, next(changes)) if _floats(t) else t,  # type: ignore[no-untyped-call]
-            output,
-        )
 
-    def _difference(self, watch: Watch | None, step: float) -> _Difference:
-        ends = []
-        for sign in (1, -1):
-            weights = {n: p.detach() for n, p in self.parameters.items()}
-            weights |= {n: weights[n] + sign * step * change for n, change in self.direction.items()}
-            seen: dict[int, Tensor] = {}
+        def dual(tensor: Tensor) -> Tensor:
+            return _make_dual(tensor, next(changes)) if _floats(tensor) else tensor
 
-            def keep(node: int, value: Tensor, to: dict[int, Tensor] = seen) -> None:
-                to[node] = value.clone()
+        return tree_map_only(Tensor, dual, output)
 
-            with preserve_state(self.model):
-                output = self._called(weights, watch and replace(watch, see=keep))
-            ends.append(_Difference(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and _floats(t)]))
-        plus, minus = ends
-        return _Difference(
-            {node: (value - minus.seen[node]) / (2 * step) for node, value in plus.seen.items()},
-            [(a - b) / (2 * step) for a, b in zip(plus.outputs, minus.outputs, strict=True)],
-        )
+    def _difference(self, watch: Watch | None, step: float) -> _Values:
+        plus, minus = self._values(watch, step), self._values(watch, -step)
+        seen = {node: (value - minus.seen[node]) / (2 * step) for node, value in plus.seen.items()}
+        outputs = [(a - b) / (2 * step) for a, b in zip(plus.outputs, minus.outputs, strict=True)]
+        return _Values(seen, outputs)
+
+    def _values(self, watch: Watch | None, step: float) -> _Values:
+        """What the run computes at the weights after a step of this length."""
+        weights = {name: p.detach() for name, p in self.parameters.items()}
+        for name, change in self.direction.items():
+            weights[name] = weights[name] + step * change
+        seen: dict[int, Tensor] = {}
+
+        def keep(node: int, value: Tensor) -> None:
+            seen[node] = value.clone()
+
+        with preserve_state(self.model):
+            output = self._called(weights, watch and replace(watch, see=keep))
+        return _Values(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and _floats(t)])
 
 
 @dataclass(frozen=True)
-class _Difference:
-    """Values, or their changes: those that an observer saw, and those that the model returned."""
+class _Values:
+    """Values, or their changes: those of watched nodes, and those that the model returned."""
 
     seen: dict[int, Tensor]
     outputs: list[Tensor]
 
-    @property
-    def all(self) -> list[Tensor]:
-        return [*self.seen.values(), *self.outputs]
+    def relative_error(self, other: _Values) -> float:
+        """The largest difference between these values and the others, relative to these."""
+        pairs = zip([*self.seen.values(), *self.outputs], [*other.seen.values(), *other.outputs], strict=True)
+        return max(_norm([mine - others]) / (_norm([mine]) or 1.0) for mine, others in pairs)
+
+
+def _make_dual(value: Tensor, change: Tensor) -> Tensor:
+    dual: Tensor = forward_ad.make_dual(value, change)  # type: ignore[no-untyped-call]
+    return dual
 
 
 def _show_duals(see: See, changes: Mapping[int, Tensor]) -> See:
     """Show the values of nodes as dual tensors with these tangents."""
 
     def see_dual(node: int, value: Tensor) -> None:
-        see(node, forward_ad.make_dual(value.clone(), changes[node]))  # type: ignore[no-untyped-call]
+        see(node, _make_dual(value.clone(), changes[node]))
 
     return see_dual
 
@@ -221,8 +228,8 @@ class _KeepTangents(TorchFunctionMode):
         kwargs = kwargs or {}
         if args and func in DETACHING:
             return args[0].view_as(args[0])
-        if isinstance(kwargs.get("out"), Tensor):  # PyTorch refuses to write a dual tensor into `out=`
-            return kwargs["out"].copy_(func(*args, **{name: value for name, value in kwargs.items() if name != "out"}))
+        if isinstance(out := kwargs.get("out"), Tensor):  # PyTorch refuses to write a dual tensor into `out=`
+            return out.copy_(func(*args, **{name: value for name, value in kwargs.items() if name != "out"}))
         return func(*args, **kwargs)
 
 
@@ -234,7 +241,13 @@ def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:
 
 def mean_product(a: Tensor, b: Tensor) -> Tensor:
     """The mean of a * b over coordinates and examples, in float64."""
-    # Squares overflow in half precision. Real and imaginary parts of complex values are separate coordinates.
-    wide = [torch.view_as_real(t) if t.is_complex() else t for t in (a, b)]
-    first, second = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in wide)
-    return (first * second).mean().double()
+    return (_coordinates(a) * _coordinates(b)).mean().double()
+
+
+def _coordinates(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype in HALF else as_real(tensor)
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """The coordinates of a tensor. Real and imaginary parts of complex values are separate coordinates."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor

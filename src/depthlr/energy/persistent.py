@@ -27,16 +27,17 @@ from depthlr.energy.batches import SeedBatches, batches_by_seed, check_draws, ch
 from depthlr.energy.gradient import (
     add_gradients,
     backward,
-    check_measurable,
     check_moves,
+    dense,
     largest_entry,
+    measurable,
     same_conditions,
 )
-from depthlr.energy.jvp import jvp, mean_product, value_and_change
+from depthlr.energy.jvp import as_real, jvp, mean_product, value_and_change
 from depthlr.energy.progress import count_batch, measuring
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.errors import DepthlrError
-from depthlr.trace.run import LossFn, check_runnable, readouts_of, unwrap
+from depthlr.trace.run import LossFn, readouts_of
 
 SEEDS = 8  # default number of initialisations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
@@ -95,10 +96,7 @@ def persistent_energy(
         seed: Seeds dropout, with a different mask for each batch, and what a loader draws.
         limit: The number of batches. If None: all of a list, seventeen of a loader.
     """
-    model = unwrap(model)
-    check_runnable(model)
-    parameters = dict(model.named_parameters())
-    check_measurable(model, parameters)
+    model, parameters = measurable(model)
     _check_first_step(optimizer, model)
     seed = check.seed("The seed", seed)
     given = checked_batches(batches, limit, seed)
@@ -120,7 +118,7 @@ def _measure(
     readout: int | None = None
     for index, batch in enumerate(training):
         # Dropout is noise too, so every batch has its own mask.
-        found = backward(model, parameters, batch, loss_fn, seed + index, readout)
+        found = backward(model, parameters, batch, loss_fn, seed + index, readout=readout)
         readout = found.readout
         largest = max(largest, largest_entry(found.loss, found.gradients))
         losses.append(float(found.loss))
@@ -290,10 +288,7 @@ def predicted_fall(
         optimizer: As in `update_energy`.
         seed: Seeds dropout.
     """
-    model = unwrap(model)
-    check_runnable(model)
-    parameters = dict(model.named_parameters())
-    check_measurable(model, parameters)
+    model, parameters = measurable(model)
     gradients = backward(model, parameters, batch, loss_fn, seed).gradients
     direction = step_direction(optimizer, model, gradients)
     return -float(torch.stack([_inner_product(g, direction[name]) for name, g in gradients.items()]).sum())
@@ -301,6 +296,5 @@ def predicted_fall(
 
 def _inner_product(gradient: Tensor, change: Tensor) -> Tensor:
     """The inner product in float64. Real and imaginary parts are separate coordinates."""
-    dense = gradient.to_dense() if gradient.is_sparse else gradient
-    first, second = (torch.view_as_real(t) if t.is_complex() else t for t in (dense, change))
-    return (first.double() * second.double()).sum()
+    first, second = (as_real(part).double() for part in (dense(gradient), change))
+    return (first * second).sum()

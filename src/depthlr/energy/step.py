@@ -46,10 +46,10 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
     """
     parameters = dict(model.named_parameters())
     before = {n: _precise(parameters[n].detach()) for n in gradients}
-    copies = {
-        n: nn.Parameter((before[n] if n in before else p.detach()).clone(), requires_grad=p.requires_grad)
-        for n, p in parameters.items()
-    }
+    copies = {}
+    for name, parameter in parameters.items():
+        value = before.get(name, parameter.detach())
+        copies[name] = nn.Parameter(value.clone(), requires_grad=parameter.requires_grad)
     optimizers = _copy_optimizers(optimizers_of(optimizer, model), parameters, copies)
     needs_sparse = {
         id(p) for one in optimizers if isinstance(one, SparseAdam) for g in one.param_groups for p in g["params"]
@@ -93,11 +93,11 @@ def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
     made = _call_factory(optimizer, model) if is_factory(optimizer) else optimizer
     if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
         made = made[0]  # Lightning: optimizers and schedulers
-    optimizers = [
-        one.get("optimizer", one) if isinstance(one, Mapping) else one  # Lightning: {"optimizer": ..., "lr_scheduler":}
-        for one in (made if isinstance(made, Sequence) else [made])
-    ]
-    for one in optimizers:
+    optimizers = []
+    for one in made if isinstance(made, Sequence) else [made]:
+        if isinstance(one, Mapping):  # Lightning: {"optimizer": ..., "lr_scheduler":}
+            one = one.get("optimizer", one)
+        optimizers.append(one)
         if not isinstance(one, Optimizer):
             raise DepthlrError(
                 f"optimizer is a {type(one).__name__}: pass a torch.optim object, a list of them, a factory that takes "

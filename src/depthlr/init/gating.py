@@ -110,10 +110,10 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
         return "PReLU", lambda x: F.prelu(x, slope)
     if isinstance(activation, nn.Module):
         module = activation
-        state = {
-            name: tensor.detach().cpu().double() if tensor.is_floating_point() else tensor.detach().cpu().clone()
-            for name, tensor in [*module.named_parameters(), *module.named_buffers()]
-        }
+        state = {}
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            copied = tensor.detach().cpu().clone()
+            state[name] = copied.double() if tensor.is_floating_point() else copied
         return type(module).__name__, lambda x: functional_call(module, state, (x,))
     if callable(activation):
         return getattr(activation, "__name__", repr(activation)), activation

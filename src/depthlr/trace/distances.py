@@ -28,34 +28,26 @@ Lengths = dict[int, tuple[int, int]]  # per node: the fewest and the most weight
 class Dominators:
     """The dominator tree of a graph, built one node at a time in topological order.
 
-    A node's dominator is then the lowest common ancestor of its inputs; skew-binary jump pointers find it in O(log n).
+    A node's dominator is then the nearest common ancestor of its inputs.
     """
 
     def __init__(self) -> None:
-        self._parent, self._level, self._jump = [ROOT], [0], [ROOT]
+        self._parent = [ROOT]
 
     def add(self, inputs: Sequence[int]) -> int:
         """Add the next node; returns its immediate dominator."""
-        parent = self.common(inputs)
-        jump = self._jump[parent]
-        equal = self._level[parent] - self._level[jump] == self._level[jump] - self._level[self._jump[jump]]
-        self._parent.append(parent)
-        self._level.append(self._level[parent] + 1)
-        self._jump.append(self._jump[jump] if equal else parent)
-        return parent
+        self._parent.append(self.common(inputs))
+        return self._parent[-1]
 
     def common(self, nodes: Sequence[int]) -> int:
         """The nearest node that lies on every path to every one of `nodes`."""
         return reduce(self._common, nodes) if nodes else ROOT
 
     def _common(self, a: int, b: int) -> int:
-        level, jump, parent = self._level, self._jump, self._parent
-        if level[a] < level[b]:
-            a, b = b, a
-        while level[a] > level[b]:
-            a = jump[a] if level[jump[a]] >= level[b] else parent[a]
-        while a != b:
-            a, b = (jump[a], jump[b]) if jump[a] != jump[b] else (parent[a], parent[b])
+        while a != b:  # an ancestor has a smaller number
+            if a < b:
+                a, b = b, a
+            a = self._parent[a]
         return a
 
 
@@ -178,10 +170,11 @@ def _updates_between(graph: Graph, distances: Distances, region: Container[int],
     updates, index = 0, end
     while index != origin:
         updates += distances.kind[index] == "residual"
-        inside = [i for i in graph.nodes[index].inputs if i in region]
-        index = (
-            distances.back[index] if distances.back[index] in region else min(inside, key=lambda i: distances.units[i])
-        )
+        previous = distances.back[index]
+        if previous not in region:
+            inside = [i for i in graph.nodes[index].inputs if i in region]
+            previous = min(inside, key=distances.units.__getitem__)
+        index = previous
     return updates
 
 
@@ -192,9 +185,10 @@ def _is_linear(graph: Graph, region: Iterable[int], origin: int) -> bool:
 
 def _stream(graph: Graph, inputs: Sequence[int]) -> int | None:
     """The one of these values on which all others depend, or None."""
+    if len(inputs) < 2:
+        return None
     first = min(inputs)
-    between = weighted_between(graph, first, inputs)
-    return first if len(inputs) > 1 and all(i in between for i in inputs) else None
+    return first if weighted_between(graph, first, inputs).keys() >= set(inputs) else None
 
 
 def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
@@ -210,8 +204,8 @@ def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
         node = graph.nodes[index]
         reached = [counts[i] for i in node.inputs if i in counts]
         if reached:
-            fewest, most = min(r[0] for r in reached), max(r[1] for r in reached)
-            counts[index] = (fewest + node.weighted, most + node.weighted)
+            fewest, most = zip(*reached, strict=True)
+            counts[index] = (min(fewest) + node.weighted, max(most) + node.weighted)
     return counts
 
 
@@ -219,6 +213,8 @@ def _enclosing_blocks(graph: Graph, blocks: frozenset[int]) -> list[int | None]:
     """For each module call, the outermost of `blocks` that contains it."""
     inside: list[int | None] = [None]
     for index, call in enumerate(graph.calls[1:], 1):
-        outer = inside[call.parent]
-        inside.append(outer if outer is not None else index if index in blocks else None)
+        block = inside[call.parent]
+        if block is None and index in blocks:
+            block = index
+        inside.append(block)
     return inside

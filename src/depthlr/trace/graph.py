@@ -66,13 +66,14 @@ class Graph:
     nodes: list[Node] = field(default_factory=lambda: [Node("input", ())])
     calls: list[ModuleCall] = field(default_factory=lambda: [ModuleCall("", None, 0)])
     readout: int = ROOT
-    readout_index: int = 0  # position of the readout among the model's floating-point outputs
     integers_are_signal: bool = False  # are integer inputs followed as the signal, or as indices?
 
     def same_operations(self, other: Graph) -> bool:
         """Did both runs apply the same operations and weights to the same nodes?"""
-        first, second = ([(n.name, n.inputs, n.weights) for n in graph.nodes] for graph in (self, other))
-        return first == second
+        return self._operations() == other._operations()
+
+    def _operations(self) -> list[tuple[Any, ...]]:
+        return [(node.name, node.inputs, node.weights) for node in self.nodes]
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

@@ -152,14 +152,14 @@ class Recorder(TorchFunctionMode):
             output: What the model returned.
             readout_index: Index of the readout among the candidates. If None: `logits`, or the deepest candidate.
         """
-        tags = [self._tags.get(id(readout), (Role.constant, ROOT)) for readout in readouts_of(output)]
-        nodes = [node if role is Role.signal else ROOT for role, node in tags]
+        nodes = [next(iter(self._read([readout]).signal), ROOT) for readout in readouts_of(output)]
         if readout_index is None:
             readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
-                depths = compute_distances(self.graph).units
-                readout_index = max(range(len(nodes)), key=lambda i: depths[nodes[i]])  # the first of equals
-        self.graph.readout, self.graph.readout_index = nodes[readout_index], readout_index
+                units = compute_distances(self.graph).units
+                depths = [units[node] for node in nodes]
+                readout_index = depths.index(max(depths))
+        self.graph.readout = nodes[readout_index]
 
     # -- tags ----------------------------------------------------------------------------------------------------
     def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:

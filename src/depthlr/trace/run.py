@@ -45,9 +45,11 @@ def move_to_model(model: nn.Module, arguments: Arguments) -> Arguments:
     if len(devices) > 1 or devices <= {torch.device("cpu"), torch.device("meta")}:
         return arguments
     (device,) = devices
-    moved: Arguments = torch.utils._pytree.tree_map_only(
-        Tensor, lambda tensor: tensor.to(device) if tensor.device.type == "cpu" else tensor, arguments
-    )
+
+    def move(tensor: Tensor) -> Tensor:
+        return tensor.to(device) if tensor.device.type == "cpu" else tensor
+
+    moved: Arguments = torch.utils._pytree.tree_map_only(Tensor, move, arguments)
     return moved
 
 
@@ -72,7 +74,9 @@ def readouts_of(output: Any) -> list[Tensor]:
     """Candidates for the readout: floating-point tensors, `logits` first. Scalars (losses) count only if alone."""
     named = logits_of(output)
     found = [t for t in tensors_in(output) if t is not named]
-    candidates = [t for t in (*([] if named is None else [named]), *found) if t.is_floating_point() or t.is_complex()]
+    if named is not None:
+        found.insert(0, named)
+    candidates = [t for t in found if t.is_floating_point() or t.is_complex()]
     if not candidates:
         raise DepthlrError(
             f"the model returned {type(output).__name__} without a floating-point tensor, so it has no readout to "
@@ -83,10 +87,11 @@ def readouts_of(output: Any) -> list[Tensor]:
 
 def logits_of(output: Any) -> Tensor | None:
     """The entry `logits` of a mapping or a dataclass, or None."""
-    fields_of = is_dataclass(output) and not isinstance(output, type)
-    named = (
-        output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None) if fields_of else None
-    )
+    named = None
+    if isinstance(output, Mapping):
+        named = output.get("logits")
+    elif is_dataclass(output) and not isinstance(output, type):
+        named = getattr(output, "logits", None)
     return named if isinstance(named, Tensor) else None
 
 
@@ -165,9 +170,10 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 def is_sharded(model: nn.Module) -> bool:
     """Are weights sharded over several ranks (FSDP1 modules, or DTensor parameters of FSDP2)?"""
-    return any(type(m).__name__ == "FullyShardedDataParallel" for m in model.modules()) or any(
-        type(p).__name__ == "DTensor" or type(p.data).__name__ == "DTensor" for p in model.parameters()
-    )
+    kinds = {type(module).__name__ for module in model.modules()}
+    for parameter in model.parameters():
+        kinds |= {type(parameter).__name__, type(parameter.data).__name__}
+    return not kinds.isdisjoint({"FullyShardedDataParallel", "DTensor"})
 
 
 def clean_path(path: str) -> str:

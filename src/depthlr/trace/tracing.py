@@ -96,11 +96,13 @@ def _is_small(model: nn.Module, arguments: Arguments) -> bool:
     """Is a real run fast?"""
     inputs = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, Tensor)]
     own = [*model.parameters(), *model.buffers()]
-    return (
-        all(tensor.device.type in ("cpu", "meta") for tensor in (*own, *inputs))
-        and sum(tensor.numel() for tensor in own) <= SMALL_MODEL
-        and sum(tensor.numel() for tensor in inputs) <= SMALL_EXAMPLE
-    )
+    if any(tensor.device.type not in ("cpu", "meta") for tensor in (*own, *inputs)):
+        return False
+    return _numbers(own) <= SMALL_MODEL and _numbers(inputs) <= SMALL_EXAMPLE
+
+
+def _numbers(tensors: list[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
 
 
 def _run_real(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) -> Graph:

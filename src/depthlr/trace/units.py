@@ -126,19 +126,19 @@ def last_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int,
         node = graph.nodes[index]
         if node.weighted:
             found[index] = None
-        elif node.name in ops.ADDITIONS:
-            pending.extend(i for i in node.inputs if i in lengths and i != origin)
         else:
-            pending.extend(i for i in _carriers(graph, distances, index) if i in lengths and i != origin)
+            before = node.inputs if node.name in ops.ADDITIONS else (_carrier(graph, distances, index),)
+            pending.extend(i for i in before if i in lengths and i != origin)
     return tuple(found)
 
 
-def _carriers(graph: Graph, distances: Distances, index: int) -> tuple[int, ...]:
+def _carrier(graph: Graph, distances: Distances, index: int) -> int:
     """The input that carries the signal. A gate only scales the signal (routers, highways) and does not count."""
     inputs = graph.nodes[index].inputs
     ungated = [i for i in inputs if not _is_gate(graph, i)]
-    gated = 0 < len(ungated) < len(inputs)
-    return (min(ungated, key=lambda i: distances.units[i]),) if gated else (distances.back[index],)
+    if 0 < len(ungated) < len(inputs):
+        return min(ungated, key=distances.units.__getitem__)
+    return distances.back[index]
 
 
 def _is_gate(graph: Graph, index: int) -> bool:
