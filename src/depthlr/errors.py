@@ -12,7 +12,10 @@ class DepthlrError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in message))
+        printable = ""
+        for mark in message:
+            printable += mark if mark.isprintable() else repr(mark)[1:-1]
+        super().__init__(printable)
 
 
 def kind_and_message(error: BaseException) -> str:

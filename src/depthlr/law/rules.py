@@ -163,6 +163,7 @@ class DepthRule:
         if self.needs_init and initialization == OTHER_INIT:
             unmet = [*unmet, NOT_INIT]
         found = [finding for key, finding in self.findings.items() if key in properties]
+        in_scope = not unmet and all(finding.interval_held for finding in found)
         carried = CarriedRate(
             rate=new_rate,
             rule=self.name,
@@ -171,7 +172,7 @@ class DepthRule:
             factor=new_rate / rate,
             assumes=self.assumes,
             notes=(*unmet, *(finding.sentence for finding in found)),
-            in_scope=not unmet and all(finding.interval_held for finding in found),
+            in_scope=in_scope,
             initialization=initialization,
             evidence=self.evidence,
         )

@@ -164,8 +164,10 @@ def _table(named: Mapping[str, tuple[float, float, str]]) -> list[GroupRow]:
 
 def _pattern(name: str) -> str:
     """A name in which every place of a list may be any place."""
-    parts = map(re.escape, name.split("."))
-    return "^" + r"\.".join(r"\d+" if part.isdigit() else part for part in parts) + "$"
+    pattern = []
+    for part in name.split("."):
+        pattern.append(r"\d+" if part.isdigit() else re.escape(part))
+    return "^" + r"\.".join(pattern) + "$"
 
 
 def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_decay: float = 0.0) -> str:
@@ -194,5 +196,8 @@ def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_
     if format == "json":
         return json.dumps(entries, indent=2)
     # A JSON string or number is a YAML one too.
-    items = ["\n  ".join(f"{name}: {json.dumps(value)}" for name, value in entry.items()) for entry in entries]
-    return "\n".join(f"- {item}" for item in items)
+    lines = []
+    for entry in entries:
+        fields = [f"{name}: {json.dumps(value)}" for name, value in entry.items()]
+        lines.append("- " + "\n  ".join(fields))
+    return "\n".join(lines)
