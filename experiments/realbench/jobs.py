@@ -66,7 +66,10 @@ def do_job(
     rate = smallest_rate(recipe, tables)
     if job.kind == "dynamics":
         return write_dynamics(recipe, data, rate, table, seconds=seconds, device=device)
-    write_readings(recipe, data, rate, table, device=device)
+    if smoke:
+        write_readings(recipe, data, rate, table, device=device, steps=(0, 2), seeds=(0,), multiples=(1.0,))
+    else:
+        write_readings(recipe, data, rate, table, device=device)
     return True
 
 

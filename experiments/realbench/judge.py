@@ -83,9 +83,11 @@ def _held(
 
 
 def measured_changes(recipe: Tuned, results: Path) -> dict[int, MeasuredChange]:
-    """What the rule `measured` says of each larger size."""
+    """What the rule `measured` says of each larger size; nothing if it refused one of the models."""
     drawn = {}
     for row in MEASURED.read(results / RELEASED / f"{recipe.name}.csv").values():
+        if not row["decades"]:
+            return {}
         error = float(row["standard_error"]) if row["standard_error"] else None
         drawn[int(row["size"])] = DrawnRate(float(row["decades"]), error, row["noisy"] == "True")
     first, *larger = sorted(recipe.decades)
@@ -126,10 +128,13 @@ def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, resu
     errors = {title: {recipe.name: recipe.errors(rule) for recipe in recipes} for title, rule in rules.items()}
     measured = results is not None and all(is_finished(results / RELEASED / f"{recipe.name}.csv") for recipe in recipes)
     if measured and results is not None:
-        errors[RELEASED] = {recipe.name: measured_errors(recipe, results) for recipe in recipes}
+        answers = {recipe.name: measured_errors(recipe, results) for recipe in recipes}
+        errors[RELEASED] = {name: found for name, found in answers.items() if found}
     lines = ["| recipe | exponent | floor | " + " | ".join(errors) + " |", "|---|---|---|" + "---|" * len(errors)]
     for recipe in recipes:
-        medians = " | ".join(f"{median(found[recipe.name]):.2f}" for found in errors.values())
+        medians = " | ".join(
+            f"{median(found[recipe.name]):.2f}" if recipe.name in found else "-" for found in errors.values()
+        )
         note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
         lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
     totals = " | ".join(f"{median(map(median, found.values())):.2f}" for found in errors.values())
@@ -140,8 +145,10 @@ def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, resu
         if rule != SHIPPED:
             middle, low, high = gain(errors[rule], errors[SHIPPED])
             sure = "surely" if low > 0 else "not surely"
-            lines.append(f"- {SHIPPED} errs by {middle:+.2f} less than {rule} ({low:+.2f} to {high:+.2f}): {sure}.")
+            of = "" if len(errors[rule]) == len(recipes) else f", the {len(errors[rule])} recipes that it answers"
+            lines.append(f"- {SHIPPED} errs by {middle:+.2f} less than {rule} ({low:+.2f} to {high:+.2f}{of}): {sure}.")
     lines.append(f"- {SHIPPED}: {coverage(recipes)}")
     if measured and results is not None:
-        lines.append(f"- {RELEASED}: {measured_coverage(recipes, results)}")
+        answered = [recipe for recipe in recipes if recipe.name in errors[RELEASED]]
+        lines.append(f"- {RELEASED}: {measured_coverage(answered, results)}")
     return "\n".join(lines) + "\n"

@@ -184,7 +184,7 @@ def interval_held(recipes: Sequence[RealRecipe], results: Path) -> tuple[int, in
         tuned = read_tuned(results / f"{recipe.name}.csv")
         rows = SUGGESTIONS.read(results / "suggestions" / f"{recipe.name}.csv").values()
         for row in rows:
-            if row["method"] == SUGGEST:
+            if row["method"] == SUGGEST and row["rate"]:
                 rate = 10 ** tuned.decades[int(row["size"])]
                 held += float(row["low"]) <= rate <= float(row["high"])
                 asked += 1

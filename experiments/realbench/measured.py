@@ -1,7 +1,8 @@
 """What is measured of a recipe's models at initialization, with no training run.
 
 `MEASURED` are the rates of persistent energy 1, from which the rule `measured` carries. `SUGGESTIONS` are rates with no
-source: `suggest_rate` and two range tests. Both use examples as they are, without augmentation.
+source: `suggest_rate` and two range tests. Both use examples as they are, without augmentation. A model that cannot be
+measured, such as one whose head starts at zero, has a row with the reason in place of a rate.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from depthlr.data.examples import Examples
 from depthlr.energy.batches import PERSISTENT_BATCHES, batches_by_seed, depth_on, draw_models
 from depthlr.energy.persistent import persistent_energies, rate_over_draws
+from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.random_states import preserve_random_states
 from depthlr.study.description import Study
@@ -29,8 +31,8 @@ from experiments.realbench.measuring import Measurements, Values
 from experiments.realbench.oracle import placed
 from experiments.realbench.recipes import RealRecipe
 
-MEASURED = Measurements(("size",), ("depth", "decades", "standard_error", "noisy"))
-SUGGESTIONS = Measurements(("size", "method", "seed"), ("rate", "low", "high"))
+MEASURED = Measurements(("size",), ("depth", "decades", "standard_error", "noisy", "refused"))
+SUGGESTIONS = Measurements(("size", "method", "seed"), ("rate", "low", "high", "refused"))
 SUGGEST, RANGE_SEEDS, SEEDS = "suggest_rate", (0, 1, 2), 4
 PEAK = "warmup-cosine"  # of the schedules for which suggest_rate is calibrated, the one that warms up and decays
 
@@ -85,12 +87,15 @@ def write_measured(
         models = Models(study, size, examples, device)
         asked = models.recipe(batches or SEEDS * PERSISTENT_BATCHES)
         drawn = batches_by_seed(asked.batches, SEEDS, None, 0)
-        found = persistent_energies(
-            {"model": draw_models(models.draw, range(SEEDS))}, drawn, asked.loss_fn, asked.optimizer, seed=0
-        )
+        models_by_name = {"model": draw_models(models.draw, range(SEEDS))}
+        values: Values = {"depth": depth_on(models.draw(), drawn.first).total, "refused": None}
+        try:
+            found = persistent_energies(models_by_name, drawn, asked.loss_fn, asked.optimizer, seed=0)
+        except DepthlrError as error:
+            return {**values, "decades": None, "standard_error": None, "noisy": None, "refused": str(error)}
         rate = rate_over_draws(found[0])
         return {
-            "depth": depth_on(models.draw(), drawn.first).total,
+            **values,
             "decades": rate.decades,
             "standard_error": rate.standard_error,
             "noisy": rate.noisy,
@@ -110,11 +115,16 @@ def write_suggestions(
         models = models_at(size)
         if method == SUGGEST:
             asked = models.recipe(batches or SEEDS * PERSISTENT_BATCHES)
-            found = suggest_rate(models.draw, asked.batches, asked.loss_fn, asked.optimizer, schedule=PEAK, seeds=SEEDS)
-            return {"rate": found.rate, "low": found.low, "high": found.high}
+            try:
+                found = suggest_rate(
+                    models.draw, asked.batches, asked.loss_fn, asked.optimizer, schedule=PEAK, seeds=SEEDS
+                )
+            except DepthlrError as error:
+                return {"rate": None, "low": None, "high": None, "refused": str(error)}
+            return {"rate": found.rate, "low": found.low, "high": found.high, "refused": None}
         model = models.at(seed)
         rate = RANGE_TESTS[method](model, models.optimizers(model), models.batches(seed), models.task.loss_fn)
-        return {"rate": rate, "low": None, "high": None}
+        return {"rate": rate, "low": None, "high": None, "refused": None}
 
     sizes = study.model.sizes
     keys = [(size, SUGGEST, 0) for size in sizes]

@@ -106,7 +106,9 @@ def write_measured(results: Path, recipe: Tuned, exponent: float, error: float |
         for size, depth in recipe.depths.items()
     ]
     path = results / "measured" / f"{recipe.name}.csv"
-    write_rows(path, [row | {"noisy": False} for row in rows], (*MEASURED.keys, *MEASURED.values, "seconds"))
+    write_rows(
+        path, [row | {"noisy": False, "refused": None} for row in rows], (*MEASURED.keys, *MEASURED.values, "seconds")
+    )
     write_facts(path, "any", len(rows))
 
 
@@ -125,6 +127,18 @@ def test_the_verdict_has_the_released_rule_once_it_is_measured_on_all(tmp_path) 
     write_measured(tmp_path, recipes[2], -1.5, None)
     held = measured_coverage(recipes, tmp_path)
     assert (held.held, held.recipes_held) == (4, 2)
+
+
+def test_a_recipe_that_the_released_rule_refuses_is_left_out_of_its_figures(tmp_path) -> None:
+    recipes = [tuned(name, -0.2) for name in "abc"]
+    for recipe in recipes:
+        write_measured(tmp_path, recipe, -0.7, None)
+    path = tmp_path / "measured" / "b.csv"
+    path.write_text(path.read_text().replace(path.read_text().splitlines()[-1], "4,16,,,,the head starts at zero,"))
+    text = verdict(recipes, results=tmp_path)
+    assert "| b | -0.20 | 0.01 | 0.09 | 0.00 | 0.59 | - |" in text
+    assert "less than measured (+0.23 to +0.23, the 2 recipes that it answers): surely." in text
+    assert "measured: The 80 % interval holds 4 of 4 tuned rates." in text
 
 
 def test_initializations_that_scatter_lean_on_the_law(tmp_path) -> None:
