@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.stats import t as student
 
 from experiments.realbench.scores import Tuned, power
 
@@ -73,6 +72,8 @@ def exponent_error(recipe: Tuned) -> float:
 
 def fit_constant(recipes: Sequence[Tuned]) -> ConstantFit:
     """Fit the rule to recipes whose rates are tuned."""
+    from scipy.stats import t as student  # here, because a machine that only trains needs no scipy
+
     exponents = np.array([recipe.exponent for recipe in recipes])
     variances = np.array([exponent_error(recipe) for recipe in recipes]) ** 2
     between = max(0.0, float(exponents.var(ddof=1) - variances.mean()))

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from scipy.stats import binomtest
-
 from depthlr.energy.persistent import DrawnRate
 from depthlr.law.carried_rate import constant_error
 from depthlr.law.rules import RULES as DEPTH_RULES
@@ -46,6 +44,8 @@ class Coverage:
     half_width: float
 
     def __str__(self) -> str:
+        from scipy.stats import binomtest  # here, because a machine that only trains needs no scipy
+
         low, high = binomtest(self.recipes_held, self.recipes).proportion_ci()
         return (
             f"The 80 % interval holds {self.held} of {self.transfers} tuned rates. By recipe (the middle transfer): "
