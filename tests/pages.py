@@ -42,6 +42,7 @@ SMALLER = {
         '--seed {seed}"\n```': f'--seed {{seed}}"\n{FEW}```',
         "--sizes 2,4,8 ": "--sizes 2,4,8 --points 5 --seeds 1 ",
     },
+    "docs/guides/start.md": {"layers=24": "layers=6", "max_steps=1000": "**TINY"},
     "docs/guides/hf-trainer.md": {
         "50257, (4096, 1024)": "64, (256, 8)",
         "n_embd=768, n_head=12": "n_embd=16, n_head=2, vocab_size=64, n_positions=8, use_cache=False",

@@ -72,7 +72,26 @@ def readers_names_on(page: str) -> dict[str, Any]:
         names["x"], names["y"] = next(iter(names["loader"]))
         names["model"], names["shallow"], names["deep"] = Net(2), Net(2), Net(4)
         names["rate"], names["fit"] = 1e-3, depthlr.fit_power_law([3, 5, 9], [0.3, 0.2, 0.1])
+    if page == "docs/guides/start.md":
+        import lightning
+        from tests.integrations.tiny_gpt2 import make_trainer
+        from tests.integrations.tiny_lightning import Data, LitMLP
+
+        names |= {"lightning": lightning, "LitModel": LitMLP, "data": Data(), "model": Net(24), "TINY": TINY}
+        names["make_trainer"] = lambda layers: make_trainer("runs", layers)
+        names["optimizer"] = lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2)
+        names["optimizers"] = muon_and_adamw
     return names
+
+
+TINY = {"max_steps": 3, "accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+
+
+def muon_and_adamw(model: nn.Module, factor: float = 1.0) -> list[torch.optim.Optimizer]:
+    """Matrices by Muon, the rest by AdamW in two groups."""
+    matrices, others = ([p for p in model.parameters() if (p.dim() == 2) is wanted] for wanted in (True, False))
+    groups = [{"params": others[:1], "lr": 1e-3 * factor}, {"params": others[1:], "lr": 3e-4 * factor}]
+    return [torch.optim.Muon(matrices, lr=0.02 * factor), torch.optim.AdamW(groups)]
 
 
 class Parsed(BaseException):
@@ -199,6 +218,15 @@ class Page:
             [sys.executable, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
+
+
+def test_glue_is_at_most_five_lines() -> None:
+    """The table on the first guide counts the lines that each situation adds to a script."""
+    page = (ROOT / "docs/guides/start.md").read_text("utf-8")
+    counted = [int(lines) for lines in re.findall(r"^\| .* \| (\d) \|", page, re.MULTILINE)]
+    blocks = [text for _, text in BLOCK.findall(page)]
+    assert [len([line for line in text.splitlines() if line]) for text in blocks] == counted
+    assert max(counted) <= 5
 
 
 def test_every_page_that_is_changed_or_not_run_exists() -> None:

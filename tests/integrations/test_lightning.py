@@ -156,3 +156,25 @@ def test_all_ranks_agree_under_ddp(tmp_path) -> None:
     assert first == second
     assert first["lr"] == pytest.approx(first["depthlr/carried_rate"])
     assert first["batch"] == 2 * 4
+
+
+def test_the_rule_follows_the_length_and_the_schedule_of_the_run() -> None:
+    """As for any recipe: a run with a scheduler, or of 500 steps, takes the exponent of long runs."""
+
+    def rule(returns: str, **limit: int) -> str:
+        callback = rate_callback(1e-2, small=lambda: LitMLP(2, returns=returns), energies=False, seeds=2)
+        stop = _Stop()
+        trainer = lightning.Trainer(accelerator="cpu", logger=False, callbacks=[callback, stop], **limit, **QUIET)
+        trainer.fit(LitMLP(3, returns=returns), Data())
+        return callback.report.carried.rule
+
+    assert rule("dict", max_steps=5) == "constant"
+    assert rule("optimizer", max_epochs=30) == "constant"  # 30 times 24 steps
+    assert rule("optimizer", max_epochs=2) == "measured"
+
+
+class _Stop(lightning.Callback):
+    """Ends the run after its first step."""
+
+    def on_train_batch_end(self, trainer, *others) -> None:
+        trainer.should_stop = True

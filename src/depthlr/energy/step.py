@@ -202,6 +202,11 @@ def rate_ratios(optimizers: Sequence[Optimizer]) -> tuple[float, ...]:
     return tuple(sorted({float(f"{_step_rate(group) / base:.6g}") for group in moved}, reverse=True))
 
 
+def largest_rate(optimizers: Iterable[Optimizer]) -> float:
+    """The largest rate that the user gave to a parameter group, before a scheduler changed it."""
+    return max(_given_rate(group) for one in optimizers for group in one.param_groups)
+
+
 def _given_rate(group: Mapping[str, Any]) -> float:
     """The rate that the user gave, before a scheduler changed it."""
     return float(group.get("initial_lr", group["lr"]))

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, largest_rate, report_on
+from depthlr.energy.step import largest_rate
+from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on
 from depthlr.transfer.rules import Recipe, Rule
 
 

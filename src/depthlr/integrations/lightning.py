@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from depthlr.energy.step import largest_rate
 from depthlr.errors import DepthlrError
 from depthlr.integrations.trainer import (
     RunReport,
     StepBatches,
     autocast_to,
-    largest_rate,
     report_on,
     scale_rates,
     world_size,
@@ -153,6 +153,12 @@ def recipe_from_lightning(
     )
 
 
+def _steps(trainer: Any) -> int | None:
+    """The optimizer steps of the run, also if it is limited in epochs. None if it has no end."""
+    steps = trainer.estimated_stepping_batches
+    return int(steps) if 0 < steps < float("inf") else None
+
+
 def _loader(data: Any) -> Callable[[], Iterable[Any]]:
     if not hasattr(data, "train_dataloader"):
         return lambda: data
@@ -212,7 +218,9 @@ def rate_callback(
                 "accumulate_grad_batches": trainer.accumulate_grad_batches,
                 "precision": trainer.precision,
                 "device": pl_module.device,
-                "steps": trainer.max_steps if trainer.max_steps > 0 else None,
+                "steps": _steps(trainer),
+                "schedule": "+".join(type(one.scheduler).__name__ for one in trainer.lr_scheduler_configs)
+                or "constant",
             }
             data = trainer.datamodule or trainer.fit_loop._data_source.instance
             source = small if isinstance(small, Recipe) else recipe_from_lightning(small, data, **of_run)

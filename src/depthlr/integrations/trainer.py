@@ -196,16 +196,6 @@ def report_on(
     return report
 
 
-def largest_rate(optimizers: Iterable[Optimizer]) -> float:
-    """The largest rate that the user gave to a parameter group, before a scheduler changed it.
-
-    Args:
-        optimizers: Their parameter groups are looked at.
-    """
-    groups = [group for one in optimizers for group in one.param_groups]
-    return max(float(group.get("initial_lr", group["lr"])) for group in groups)
-
-
 def scale_rates(optimizers: Iterable[Optimizer], schedulers: Iterable[Any], factor: float) -> None:
     """Multiply every rate of optimizers and their schedulers, so that the ratios of groups are kept.
 

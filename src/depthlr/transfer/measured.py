@@ -109,7 +109,7 @@ class Measured:
             target: The recipe that needs a rate.
         """
         carried = self.between(rate, *self.measure(source, target))
-        return replace(carried, notes=(*carried.notes, *optimizer_notes(source.optimizer, source.build)))
+        return replace(carried, notes=(*carried.notes, *optimizer_notes(carried.rate, source.optimizer, source.build)))
 
     def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
         """Measure both models on the source's batches. A recipe that holds a `MeasuredModel` is not measured again.

@@ -14,7 +14,7 @@ from torch.optim import SGD
 from depthlr.energy.batches import Build, batches_of, build_model, split_batch
 from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.persistent import DrawnRate
-from depthlr.energy.step import LARGEST_GROUP, optimizers_of, rate_ratios
+from depthlr.energy.step import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, init_plan
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
@@ -28,7 +28,7 @@ UNEQUAL_GROUPS = (
 )
 TWO_RATES = (
     "{} step together: their rates change by one factor, so their ratio is kept; how the best ratio changes with depth "
-    "was not tested."
+    "was not tested. Carried rates: {}."
 )
 Energies = Energy | EnergyOverSeeds
 
@@ -202,17 +202,23 @@ def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
     return notes
 
 
-def optimizer_notes(optimizer: Any, *models: Any) -> list[str]:
+def optimizer_notes(rate: float, optimizer: Any, *models: Any) -> list[str]:
     """How the rates of several optimizers change, such as Muon for matrices and AdamW for the rest.
 
     Args:
+        rate: The carried rate, which is that of the group with the largest rate.
         optimizer: What `optimizers_of` takes.
         models: As in `family_of`. If none of them is a model or a function, there is no note.
     """
     if not any(map(callable, models)):  # depths alone
         return []
     try:
-        names = [type(one).__name__ for one in optimizers_of(optimizer, _first_model(models))]
+        made = optimizers_of(optimizer, _first_model(models))
     except DepthlrError:  # a factory that cannot make one for this model: the rule does not need it
         return []
-    return [TWO_RATES.format(" and ".join(names))] if len(names) > 1 else []
+    if len(made) < 2:
+        return []
+    names = [type(one).__name__ for one in made]
+    given = [largest_rate([one]) for one in made]
+    rates = [f"{name} {rate * one / max(given):.3g}" for name, one in zip(names, given, strict=True)]
+    return [TWO_RATES.format(" and ".join(names), ", ".join(rates))]

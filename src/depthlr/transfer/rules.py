@@ -97,7 +97,7 @@ class ByDepth:
             properties=properties,
             initialization=initialization,
         )
-        notes = optimizer_notes(source.optimizer, source.build, target.build)
+        notes = optimizer_notes(new_rate, source.optimizer, source.build, target.build)
         return replace(carried, notes=(*carried.notes, *notes))
 
     def _family(self, source: Recipe, target: Recipe) -> Family:
@@ -163,6 +163,7 @@ class AmMup:
             )
         factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
         notes = group_notes([group_ratios(source.optimizer, model) for model in models])
+        notes += optimizer_notes(rate * factor, source.optimizer, *models)
         depths = len(energies[0].units), len(energies[1].units)
         return CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
 
@@ -190,7 +191,8 @@ class Fitted:
         factor = ratio**self.fit.slope
         new_rate = finite_rate(rate * factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
         assumes = f"Tuned rates go on along the fitted line: rate ~ depth^({self.fit.slope:.2f})."
-        carried = CarriedRate(new_rate, "fitted", *depths, factor, assumes)
+        notes = optimizer_notes(new_rate, source.optimizer, source.build, target.build)
+        carried = CarriedRate(new_rate, "fitted", *depths, factor, assumes, tuple(notes))
         if not self.fit.bounded:
             return carried
         low, high = sorted(rate * ratio**slope for slope in self.fit.interval)
