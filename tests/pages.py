@@ -47,7 +47,7 @@ SMALLER = {
         "50257, (4096, 1024)": "64, (256, 8)",
         "n_embd=768, n_head=12": "n_embd=16, n_head=2, vocab_size=64, n_positions=8, use_cache=False",
         "layers=24": "layers=6",
-        "steps=20000": "steps=4",
+        "rate=carried.rate, steps=2000": "rate=carried.rate, steps=4",
         '        "runs",\n': '        "runs", use_cpu=True, report_to=[], save_strategy="no", disable_tqdm=True,\n',
         "per_device_train_batch_size=8": "per_device_train_batch_size=2",
     },

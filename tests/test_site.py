@@ -47,7 +47,10 @@ def test_every_page_is_built_and_readme_is_the_front(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     pages |= {Path(name) for name in ("index.html", "ARCHITECTURE.html", "CHANGELOG.html", "CONTRIBUTING.html")}
     assert all((site / page).is_file() for page in pages)
-    assert "Where the evidence ends" in (site / "index.html").read_text("utf-8")
+    front = (site / "index.html").read_text("utf-8")
+    headings = re.findall(r"^## (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert headings
+    assert all(f"{heading}<a" in front for heading in headings)
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
