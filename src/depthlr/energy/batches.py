@@ -41,18 +41,18 @@ def batches_of(batches: Any, limit: int | None, usual: int, seed: int) -> list[A
         usual: The default number of batches from a loader.
         seed: Seeds what a loader draws, such as an order or a crop.
     """
-    given = as_iterable(batches)
+    given = _as_iterable(batches)
     if limit is not None:
         check.count("limit", limit, least=1)
     elif isinstance(given, Sequence):
         limit = len(given)
-    found = read_batches(iterate(given), usual if limit is None else limit, seed)
+    found = read_batches(_iterate(given), usual if limit is None else limit, seed)
     if not found:
         raise DepthlrError("batches is empty: at least one batch is needed for a gradient.")
     return found
 
 
-def as_iterable(batches: Any) -> Iterable[Any]:
+def _as_iterable(batches: Any) -> Iterable[Any]:
     """Wrap a single batch in a list. Several batches are returned unchanged."""
     if isinstance(batches, Mapping) or _is_pair(batches):
         return [batches]
@@ -63,13 +63,19 @@ def as_iterable(batches: Any) -> Iterable[Any]:
     return batches
 
 
-def iterate(batches: Iterable[Any]) -> Iterator[Any]:
+def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
     """Create the iterator when the first batch is read, since a DataLoader draws random numbers then."""
     yield from batches
 
 
-def count_batches(batches: Any, most: int, seed: int) -> int:
-    """The number of batches. Without a length, they are read and counted up to `most`."""
+def _count_batches(batches: Any, most: int, seed: int) -> int:
+    """The number of batches.
+
+    Args:
+        batches: A sequence of batches or a loader. One without a length is read and counted.
+        most: Where counting stops.
+        seed: Seeds what a loader draws.
+    """
     try:
         return len(batches)
     except (TypeError, NotImplementedError):  # a DataLoader of a stream has the method, and no length
@@ -78,7 +84,13 @@ def count_batches(batches: Any, most: int, seed: int) -> int:
 
 
 def read_batches(batches: Iterator[Any], count: int, seed: int) -> list[Any]:
-    """Read the next `count` batches, or fewer at the end. `seed` seeds the reading; random states are restored."""
+    """Read the next batches, or fewer at the end. Random states are restored.
+
+    Args:
+        batches: The batches that were not read yet.
+        count: How many are read.
+        seed: Seeds what a loader draws.
+    """
     with preserve_random_states(seed + READING_SEED):
         found = list(islice(batches, count))
     return [check_batch(batch) for batch in found]
@@ -108,7 +120,12 @@ def _is_pair(value: Any) -> bool:
 
 
 def split_batch(batch: Any, device: torch.device) -> tuple[Arguments, Any]:
-    """Split a batch into model arguments and the target of the loss, on `device`."""
+    """Split a batch into copies of the model's arguments and of the loss's target.
+
+    Args:
+        batch: A pair (inputs, target) or a mapping. A mapping is the target too.
+        device: Where the copies are.
+    """
     plain = dict(batch) if isinstance(batch, Mapping) else batch  # tokenizers return mappings of their own
     # Copy even on the same device, because a model may write into its input.
     copied = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.to(device, copy=True), plain)
@@ -131,7 +148,16 @@ def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
 
 
 def checked_batches(batches: Any, limit: int | None, seed: int) -> list[Any]:
-    """Read three or more batches, or raise."""
+    """Read three or more batches.
+
+    Args:
+        batches: A sequence of batches or a loader.
+        limit: The number of batches. If None: all of a sequence, `PERSISTENT_BATCHES` of a loader.
+        seed: Seeds what a loader draws.
+
+    Raises:
+        DepthlrError: If there are fewer than three.
+    """
     _check_limit(limit)
     return _require_three(batches_of(batches, limit, PERSISTENT_BATCHES, seed))
 
@@ -175,15 +201,15 @@ def batches_by_seed(batches: Any, seeds: int, limit: int | None, seed: int) -> S
         only = checked_batches(batches, limit, seed)
         return SeedBatches(only[0], len(only), iter([only]))
     _check_limit(limit)
-    given = as_iterable(batches)
+    given = _as_iterable(batches)
     use_all = limit is None and isinstance(given, Sequence)
     each = PERSISTENT_BATCHES if limit is None else limit
     if isinstance(given, Iterator):  # it can be read only once, so it is stored to be counted
         given = read_batches(given, each * seeds, seed)
-    count = count_batches(given, each * seeds, seed)
+    count = _count_batches(given, each * seeds, seed)
     if use_all:
         each = count // seeds if count >= each * seeds else count
-    source = iterate(given)
+    source = _iterate(given)
     start = _require_three(read_batches(source, each, seed))
     if count < each * seeds:
         return SeedBatches(start[0], len(start), repeat(start, seeds))
@@ -199,7 +225,12 @@ def _require_full_share(found: list[Any], each: int) -> list[Any]:
 
 
 def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
-    """Check seeds and optimizer. Every seed builds a new model, so the optimizer must be a factory or a name."""
+    """Raise unless several new models can be measured.
+
+    Args:
+        seeds: One model is built for each.
+        optimizer: A factory or a name, since every model is new.
+    """
     if not isinstance(seeds, Sequence):
         raise DepthlrError(f"seeds is {seeds!r}: name them, such as range(3).")
     if not seeds:

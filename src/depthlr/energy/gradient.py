@@ -32,7 +32,7 @@ from depthlr.trace.run import (
     unwrap,
 )
 
-Record = Callable[[nn.Module, dict[str, Tensor], Arguments], tuple[Any, Recorder]]
+RecordRun = Callable[[nn.Module, dict[str, Tensor], Arguments], tuple[Any, Recorder]]
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 
 
@@ -54,7 +54,13 @@ def measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
 
 @contextlib.contextmanager
 def same_conditions(model: nn.Module, seed: int, loss_fn: LossFn | None = None) -> Iterator[None]:
-    """Run every pass inside under the same random state. State of the model and of the loss is restored."""
+    """Run every pass inside under the same random state. State of the model and of the loss is restored.
+
+    Args:
+        model: The model that runs inside.
+        seed: Seeds the random states.
+        loss_fn: A loss that is evaluated inside, if any. It may be a module with a state.
+    """
     stateful = preserve_attributes(loss_fn) if isinstance(loss_fn, nn.Module) else contextlib.nullcontext()
     # Forward mode has no formula for fused attention kernels, and their dropout masks differ from those of the plain
     # kernel. All passes use the plain kernel.
@@ -80,7 +86,7 @@ def backward(
     seed: int,
     *,
     readout: int | None = None,
-    record: Record | None = None,
+    record: RecordRun | None = None,
 ) -> Backward:
     """Compute the gradient on one batch.
 
@@ -272,7 +278,15 @@ def _graph_behind(tensor: Tensor) -> set[Any]:
 
 
 def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
-    """The largest absolute entry of the gradient. Raise if the loss or the gradient is not finite."""
+    """The largest absolute entry of the gradient.
+
+    Args:
+        loss: The loss on a batch.
+        gradients: Its gradients by parameter name.
+
+    Raises:
+        DepthlrError: If the loss or the gradient is not finite.
+    """
     sizes = [loss.new_zeros(()).double()]
     for gradient in gradients.values():
         if gradient.numel():

@@ -34,7 +34,6 @@ from depthlr.trace.run import Arguments, cannot_run, preserve_state
 DIFFERENCES = (1e-4, 1e-5, 2e-6)
 EXACT = 0.01  # relative error at which no smaller difference is tried
 LARGEST_ERROR = 0.1  # of a central difference, relative; beyond it nothing is measured
-HALF = (torch.float16, torch.bfloat16)  # in which squares overflow
 DETACHING = (Tensor.detach, torch.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
 
 
@@ -245,7 +244,8 @@ def mean_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _coordinates(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.dtype in HALF else as_real(tensor)
+    overflows = tensor.dtype in (torch.float16, torch.bfloat16)
+    return tensor.float() if overflows else as_real(tensor)
 
 
 def as_real(tensor: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ def init_plan(
         raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
     graph = trace(model, example)
-    graph = replace(graph, nodes=[with_slope(node, parameters) for node in graph.nodes])
+    graph = replace(graph, nodes=[_with_slope(node, parameters) for node in graph.nodes])
     distances = compute_distances(graph)
     units = units_of(graph, distances)
     if not units:
@@ -112,7 +112,12 @@ def apply_plan(model: nn.Module, plan: tuple[ParameterInit, ...], generator: tor
 
 
 def follows_plan(model: nn.Module, plan: tuple[ParameterInit, ...]) -> bool:
-    """Do all weights have the root mean square of the plan, within a factor of 1.25 and sampling error?"""
+    """Do all weights have the root mean square of the plan, within a factor of 1.25 and sampling error?
+
+    Args:
+        model: The model that was planned, or a copy.
+        plan: From `init_plan`.
+    """
     parameters = dict(unwrap(model).named_parameters())
     for step in plan:
         if step.become == "normal" and (count := parameters[step.name].numel()):
@@ -173,7 +178,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     for index, node in enumerate(graph.nodes):
         if not (node.weighted and node.fan_in) or node.composed:
             continue  # several parameters make up this weight: their author decides how they share its variance
-        q = 1.0 if index == head else feeding_factor(graph, index, he=variance == "he")
+        q = 1.0 if index == head else _feeding_factor(graph, index, he=variance == "he")
         for name in node.weights:
             if not name.endswith("bias"):
                 # Attention with widths of its own for keys and values holds three matrices in one call.
@@ -250,7 +255,7 @@ def _factor(steps: tuple[Pointwise, ...]) -> float:
     return gating_factor(steps[0] if len(steps) == 1 else composition)
 
 
-def feeding_factor(graph: Graph, index: int, *, he: bool) -> float:
+def _feeding_factor(graph: Graph, index: int, *, he: bool) -> float:
     """q of the activation whose output a weight reads, 1/2 with `he`. It is 1 for inputs, norms and streams."""
     pending = list(graph.nodes[index].inputs)
     while pending:
@@ -326,7 +331,7 @@ class SelfGated:
         return z * self.gate(z)
 
 
-def with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
+def _with_slope(node: Node, parameters: Mapping[str, Tensor]) -> Node:
     """PReLU as the leaky ReLU of the same q. A trace does not see its slopes; q depends on their mean square."""
     if node.name != "prelu" or not node.weights:
         return node

@@ -87,6 +87,12 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
         example: A tensor, a tuple of positional or a mapping of named arguments.
         units: Module classes, such as [Block]: every call of them on the minimal path is one unit. A number is
             taken as the total depth.
+
+    Returns:
+        The depth with its units, and with flags for what the count does not cover.
+
+    Raises:
+        DepthlrError: If the model cannot run on the example, is recurrent, or has no weighted layer in between.
     """
     check_units(units)
     if isinstance(units, int):
@@ -107,7 +113,15 @@ def check_units(units: Any) -> None:
 
 
 def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> Depth:
-    """The depth of a recorded run."""
+    """The depth of a recorded run.
+
+    Args:
+        graph: A recorded run.
+        units: As in `effective_depth`.
+
+    Raises:
+        DepthlrError: If no such block ran, or no weighted layer lies between input and output.
+    """
     blocks: frozenset[int] = frozenset()
     if units is not None:
         blocks = frozenset(i for i, call in enumerate(graph.calls) if isinstance(call.module, tuple(units)))
@@ -119,8 +133,8 @@ def depth_of(graph: Graph, units: Sequence[type[nn.Module]] | None = None) -> De
     if not found:
         raise DepthlrError("no weighted layer lies between the model's input and its output, so its depth is zero.")
     body = sum(u.role == "body" for u in found)
-    flags, norms = scope_flags(graph, distances), norms_of(graph, distances, found)
-    return Depth(len(found), body, found, flags, norms, branch_multiplier(graph, distances, found))
+    flags, norms = _scope_flags(graph, distances), _norms_of(graph, distances, found)
+    return Depth(len(found), body, found, flags, norms, _branch_multiplier(graph, distances, found))
 
 
 def _kinds(graph: Graph) -> str:
@@ -131,13 +145,13 @@ TOKEN_NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm"})
 BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
 
 
-def scope_flags(graph: Graph, distances: Distances) -> tuple[str, ...]:
+def _scope_flags(graph: Graph, distances: Distances) -> tuple[str, ...]:
     """Warnings about structures that the minimal-path convention does not cover, one sentence each."""
     flags = [_concatenation(graph, distances), _long_skip(graph, distances), *_sharing(graph)]
     return tuple(flag for flag in flags if flag)
 
 
-def norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple[str, ...]:
+def _norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple[str, ...]:
     """The normalisations of most units, among those for which tuned rates deviate from the law."""
     readers = graph.consumers()
     updates = [unit.node for unit in units if unit.kind == "residual"]
@@ -147,7 +161,7 @@ def norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tuple
     return tuple(name for name, seen in found if seen)
 
 
-def branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]) -> float:
+def _branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]) -> float:
     """The median of the constants by which residual branches are multiplied before they are added; 1 without any."""
     factors = []
     for update in (unit.node for unit in units if unit.kind == "residual"):

@@ -192,7 +192,16 @@ def _stream(graph: Graph, inputs: Sequence[int]) -> int | None:
 
 
 def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
-    """The fewest and the most weighted operations from `origin` to every node between it and `ends`."""
+    """The fewest and the most weighted operations on the paths from a node.
+
+    Args:
+        graph: A recorded run.
+        origin: The node where the paths start.
+        ends: The nodes where they end.
+
+    Returns:
+        Both numbers for every node on such a path.
+    """
     region, pending = set(ends), list(ends)
     while pending:
         for source in graph.nodes[pending.pop()].inputs:

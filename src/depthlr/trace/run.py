@@ -40,7 +40,12 @@ def arguments_of(example: Any) -> Arguments:
 
 
 def move_to_model(model: nn.Module, arguments: Arguments) -> Arguments:
-    """Move CPU tensors to the model's device. A model on several devices moves its inputs itself."""
+    """Move CPU tensors to the model's device. A model on several devices moves its inputs itself.
+
+    Args:
+        model: The model that takes the arguments.
+        arguments: Positional and named arguments.
+    """
     devices = {p.device for p in model.parameters()}
     if len(devices) > 1 or devices <= {torch.device("cpu"), torch.device("meta")}:
         return arguments
@@ -154,7 +159,12 @@ def force_eager() -> Iterator[None]:
 
 @contextlib.contextmanager
 def preserve_state(model: nn.Module, seed: int | None = None) -> Iterator[None]:
-    """Restore attributes, buffers and random states after a run. `seed` seeds the random states inside."""
+    """Restore attributes, buffers and random states after a run.
+
+    Args:
+        model: The model that runs inside.
+        seed: Seeds the random states inside, if given.
+    """
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
     with preserve_random_states(seed, devices), preserve_attributes(model):
         yield

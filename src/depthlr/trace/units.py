@@ -24,7 +24,12 @@ class Unit:
 
 
 def units_of(graph: Graph, distances: Distances) -> tuple[Unit, ...]:
-    """The units from input to readout."""
+    """The units from input to readout.
+
+    Args:
+        graph: A recorded run.
+        distances: The distances of its nodes.
+    """
     chain = [n for n in _walk_back(graph.readout, distances) if distances.kind[n]][::-1]
     units = []
     for n, state in zip(chain, _states(graph, distances, chain), strict=True):
@@ -113,7 +118,13 @@ def _within(graph: Graph, scope: int, outer: int) -> bool:
 
 
 def last_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int, ...]:
-    """The weighted operations that end the branches of a residual update."""
+    """The weighted operations that end the branches of a residual update.
+
+    Args:
+        graph: A recorded run.
+        distances: The distances of its nodes.
+        update: The node of the addition.
+    """
     origin, inputs = distances.back[update], graph.nodes[update].inputs
     lengths = weighted_between(graph, origin, inputs)
     parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from outside (addcmul)
@@ -149,6 +160,13 @@ def _is_gate(graph: Graph, index: int) -> bool:
 
 
 def branch_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int, ...]:
-    """Every weighted operation between a residual update and the value it updates."""
-    lengths = weighted_between(graph, distances.back[update], graph.nodes[update].inputs)
-    return tuple(i for i in lengths if graph.nodes[i].weighted and i != distances.back[update])
+    """Every weighted operation between a residual update and the value it updates.
+
+    Args:
+        graph: A recorded run.
+        distances: The distances of its nodes.
+        update: The node of the addition.
+    """
+    origin = distances.back[update]
+    lengths = weighted_between(graph, origin, graph.nodes[update].inputs)
+    return tuple(i for i in lengths if graph.nodes[i].weighted and i != origin)
