@@ -18,6 +18,7 @@ from experiments.realbench.archive import unpack as unpack_tables
 from experiments.realbench.candidates import candidates_table, readings_table, table
 from experiments.realbench.checks import short_checks
 from experiments.realbench.constant import fit_constant, held_without
+from experiments.realbench.dynamics import DYNAMICS, STEPS, write_dynamics
 from experiments.realbench.jobs import do_job, job_named, smallest_rate
 from experiments.realbench.judge import verdict
 from experiments.realbench.kept import is_finished
@@ -25,6 +26,7 @@ from experiments.realbench.oracle import sweep_recipe
 from experiments.realbench.page import write_page
 from experiments.realbench.plan import PARTS, is_judged_half_finished, part_named, plan_table
 from experiments.realbench.readings import write_readings
+from experiments.realbench.reasons import COMPARED, change_over_sizes
 from experiments.realbench.recipes import RECIPES, RealRecipe, recipe_named, smoked
 from experiments.realbench.scores import Tuned, read_tuned
 from experiments.realbench.session import Folders, run_next
@@ -178,6 +180,26 @@ def readings(
         else:
             write_readings(recipe, data, rate, table, device=device)
         print(recipe.name, flush=True)
+
+
+@app.command()
+def dynamics(
+    data: Folder,
+    variant: Annotated[str, typer.Argument(help="a design recipe or a variant of one")],
+    rate: Annotated[float, typer.Option(help="of every size")],
+    out: Annotated[Path, typer.Option(help="the table")],
+    at: Annotated[list[int] | None, typer.Option(help="steps at which runs are measured (repeat)")] = None,
+    device: Annotated[str | None, typer.Option(help="where models are trained [a GPU if there is one]")] = None,
+) -> None:
+    """Measure what steps do to weights, outputs and curvature, at one rate; prints the changes over sizes."""
+    recipe = recipe_named(variant)
+    check_sealed([recipe], RESULTS)
+    steps = tuple(at or STEPS)
+    write_dynamics(recipe, data, rate, out, seconds=None, device=device or default_device(), steps=steps, seeds=(0,))
+    rows = DYNAMICS.read(out)
+    for column in COMPARED:
+        changes = " ".join(f"{change_over_sizes(rows, column, (step,)):+.2f}" for step in steps)
+        print(f"{column:16} {changes}")
 
 
 @app.command()

@@ -7,7 +7,7 @@ the sizes of the variant, the smallest and the largest.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -31,8 +31,51 @@ class Hypothesis:
     claim: str
     measured: str
     refuted: str
+    look: Callable[[Path], tuple[str, bool]]  # what was found, and whether it refutes; of finished tables
 
 
+class Unfinished(Exception):
+    """A table that a hypothesis needs is not finished."""
+
+
+def difference(variant: str, results: Path) -> float:
+    """The tuned change of a variant, less that of its recipe at the same two sizes."""
+    own, other = _changes(variant, results)
+    return own - other
+
+
+def of_variants(unlike: bool, limit: float, *variants: str) -> Callable[[Path], tuple[str, bool]]:
+    """Compare variants with their recipe.
+
+    Args:
+        unlike: is a difference within the limit what refutes, or one beyond it?
+        limit: in decades.
+        variants: any of them can refute.
+    """
+
+    def look(results: Path) -> tuple[str, bool]:
+        found = [difference(variant, results) for variant in variants]
+        within = [abs(one) <= limit for one in found]
+        return "differs by " + ", ".join(f"{one:+.2f}" for one in found), any(one == unlike for one in within)
+
+    return look
+
+
+def by_sharpness(results: Path) -> tuple[str, bool]:
+    """Minus the change of sharpness, beside the change of the tuned rate."""
+    tuned, change = _dynamics_change(RESNET, "sharpness", STABILITY, results)
+    return f"minus the change of sharpness {-change:+.2f}, tuned {tuned:+.2f}", abs(-change - tuned) > NEAR
+
+
+def by_muon(results: Path) -> tuple[str, bool]:
+    """How the output's change depends on the size, with Muon and with AdamW."""
+    (_, muon), (_, adamw) = (_dynamics_change(name, "output_change", WARM_UP, results) for name in (MUON, LLAMA))
+    return f"with Muon {muon:+.2f}, with AdamW {adamw:+.2f}", abs(muon) >= abs(adamw)
+
+
+RESNET, MUON, LLAMA = "resnet-momentum-cosine", "llama-muon-cosine", "llama-adamw-wsd"
+STABILITY = (60,)
+LIKE, NEAR = 0.05, 0.1  # decades
 HYPOTHESES = (
     Hypothesis(
         "weight decay",
@@ -40,6 +83,7 @@ HYPOTHESES = (
         "sqrt(2 rate decay) at any depth, so the tuned rate would not fall. It falls because weights do not get there.",
         "change of the ResNet without weight decay; angle per step at the end, by size",
         "the change without weight decay is within 0.05 of that with it",
+        of_variants(True, LIKE, f"{RESNET}?sizes=1,8&weight_decay=0.0"),
     ),
     Hypothesis(
         "last gain 0",
@@ -47,6 +91,7 @@ HYPOTHESES = (
         "the rate falls faster.",
         "change of the ResNet whose last gain is 1",
         "it is within 0.05 of that with gain 0",
+        of_variants(True, LIKE, f"{RESNET}?sizes=1,8&zero_init=false"),
     ),
     Hypothesis(
         "sharpness",
@@ -54,12 +99,14 @@ HYPOTHESES = (
         "one rate.",
         "change of log10 of sharpness at step 60, and of curvature along the step, from the smallest to the largest",
         "minus that change is not within 0.1 of the change of the tuned rate",
+        by_sharpness,
     ),
     Hypothesis(
         "momentum",
         "Momentum multiplies the rate by 10 at every depth, so it has no part in the change.",
         "change of the ResNet without momentum",
         "it differs by more than 0.1",
+        of_variants(False, NEAR, f"{RESNET}?momentum=0.0&sizes=1,8"),
     ),
     Hypothesis(
         "batch statistics",
@@ -67,6 +114,7 @@ HYPOTHESES = (
         "batch.",
         "change of the ResNet with GroupNorm",
         "it differs by more than 0.1",
+        of_variants(False, NEAR, f"{RESNET}?norm=group&sizes=1,8"),
     ),
     Hypothesis(
         "Muon",
@@ -75,6 +123,7 @@ HYPOTHESES = (
         "change of log10 of the output's change at one rate in warm-up, with Muon and with AdamW; the tuned changes of "
         "both (known from the design half: -0.16 with Muon, -0.02 with AdamW, which speaks against the claim)",
         "with Muon it is not nearer to zero than with AdamW",
+        by_muon,
     ),
     Hypothesis(
         "Muon's size",
@@ -82,14 +131,43 @@ HYPOTHESES = (
         "AdamW's does. Without weight decay, or with the original scale, the tuned change is the same.",
         "change of the decoder with Muon without weight decay, and with Muon's original scale on all matrices",
         "either differs by more than 0.1",
+        of_variants(False, NEAR, f"{MUON}?sizes=2,8&weight_decay=0.0", f"{MUON}?muon=all&sizes=2,8"),
     ),
 )
 
 
 def hypotheses_table(results: Path) -> str:
-    """The hypotheses, whether anything is measured yet or not."""
-    rows = [[one.name, one.claim, one.measured, one.refuted] for one in HYPOTHESES]
-    return markdown_table(("hypothesis", "claim", "measured", "refuted if"), rows) + "\n"
+    """The hypotheses, with what was found where their tables are finished."""
+    rows = []
+    for one in HYPOTHESES:
+        try:
+            found, refuted = one.look(results)
+        except Unfinished:
+            words = "not run"
+        else:
+            words = f"{found}: {'refuted' if refuted else 'not refuted'}"
+        rows.append([one.name, one.claim, one.measured, one.refuted, words])
+    return markdown_table(("hypothesis", "claim", "measured", "refuted if", "found"), rows) + "\n"
+
+
+def _changes(variant: str, results: Path) -> tuple[float, float]:
+    """The tuned change of a variant, and that of its recipe, between the variant's smallest and largest size."""
+    recipe = recipe_named(variant)
+    tables = results / f"{recipe.name}.csv", results / f"{recipe.name.partition('+')[0]}.csv"
+    if not all(map(is_finished, tables)):
+        raise Unfinished
+    sizes = recipe.study.model.sizes
+    own, other = (read_tuned(table).decades for table in tables)
+    return own[sizes[-1]] - own[sizes[0]], other[sizes[-1]] - other[sizes[0]]
+
+
+def _dynamics_change(name: str, column: str, steps: Sequence[int], results: Path) -> tuple[float, float]:
+    """The tuned change of a recipe over all sizes, and that of log10 of a quantity at one rate."""
+    path, table = results / "dynamics" / f"{recipe_named(name).name}.csv", results / f"{name}.csv"
+    if not (is_finished(path) and is_finished(table)):
+        raise Unfinished
+    tuned = read_tuned(table).decades
+    return tuned[max(tuned)] - tuned[min(tuned)], change_over_sizes(DYNAMICS.read(path), column, steps)
 
 
 def changes_table(results: Path) -> str:
@@ -97,14 +175,13 @@ def changes_table(results: Path) -> str:
     rows = []
     for variant in WHY:
         recipe = recipe_named(variant)
-        table, base = results / f"{recipe.name}.csv", recipe.name.partition("+")[0]
-        if not is_finished(table):
+        try:
+            change, usual = _changes(variant, results)
+        except Unfinished:
             return ""
-        own, other = read_tuned(table), read_tuned(results / f"{base}.csv")
-        ends = min(own.decades), max(own.decades)
-        change, usual = (tuned.decades[ends[1]] - tuned.decades[ends[0]] for tuned in (own, other))
+        own, other = (read_tuned(results / f"{name}.csv") for name in (recipe.name, recipe.name.partition("+")[0]))
         floor = math.hypot(own.floor, other.floor)
-        sizes = f"{ends[0]} to {ends[1]}"
+        sizes = f"{min(own.decades)} to {max(own.decades)}"
         rows.append([recipe.name, sizes, f"{change:+.2f}", f"{usual:+.2f}", f"{change - usual:+.2f}", f"{floor:.2f}"])
     head = ("variant", "sizes", "tuned change", "the recipe's", "difference", "floor of it")
     return markdown_table(head, rows) + "\n"

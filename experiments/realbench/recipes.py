@@ -144,15 +144,15 @@ RECIPES: tuple[RealRecipe, ...] = (
 )
 
 
-TRAINING_KEYS = ("steps", "batch", "weight_decay", "variance", "metric", "momentum", "muon")
+TRAINING_KEYS = ("steps", "batch", "weight_decay", "variance", "metric", "momentum", "muon", "precision")
 
 
 def recipe_named(name: str) -> RealRecipe:
     """The recipe of that name, or a variant of it: `gpt2-adamw-cosine?steps=300&sizes=2,16`.
 
-    A variant replaces an entry of the training (`steps`, `batch`, `weight_decay`, `momentum`, `muon`; `variance`, own
-    or gating, is the initialization, and `metric` the judge), `seeds`, `sizes`, or an argument of the model, such as
-    `width`.
+    A variant replaces an entry of the training (`steps`, `batch`, `weight_decay`, `momentum`, `muon`, `precision`;
+    `variance`, own or gating, is the initialization, and `metric` the judge), `seeds`, `sizes`, or an argument of the
+    model, such as `width`.
 
     Raises:
         DepthlrError: there is no such recipe.
