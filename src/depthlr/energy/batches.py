@@ -244,9 +244,7 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
 def draws_new_weights(build: Build) -> bool:
     """Does `build()` return different weights for different seeds?"""
     first, second = (list(model.parameters()) for model in draw_models(build, (0, 1)))
-    return len(first) != len(second) or any(
-        a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=True)
-    )
+    return len(first) != len(second) or not all(map(torch.equal, first, second))  # equal tensors have equal shapes
 
 
 def draw_models(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -126,7 +126,8 @@ def _measure(
         count_batch()
     check_moves(largest)
     changes = []
-    for half, number in zip(halves, (len(training) - len(training) // 2, len(training) // 2), strict=True):
+    for index, half in enumerate(halves):
+        number = len(training[index::2])
         mean = {name: total / number for name, total in half.items()}
         direction = step_direction(optimizer, model, mean)
         inputs, _ = split_batch(probe, next(iter(parameters.values())).device)
@@ -134,9 +135,8 @@ def _measure(
             value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
     count_batch()
-    size, product, *own = (
-        float(mean_product(one, other)) for one, other in ((value, value), changes, *zip(changes, changes, strict=True))
-    )
+    size, product = float(mean_product(value, value)), float(mean_product(*changes))
+    own = [float(mean_product(change, change)) for change in changes]
     if not math.isfinite(size):
         raise DepthlrError(
             f"the readout's mean square is {size} on the last batch, on which the step is seen: check the data and the "
@@ -210,20 +210,17 @@ def persistent_energies(
         optimizer: A factory or a name.
         seed: Seeds dropout.
     """
-    numbers = count(1)  # enumerate() would keep the batches of a draw in memory while the next ones are read
-
-    def of_next(own: list[Any]) -> list[list[PersistentEnergy]]:
-        number = next(numbers)
-        return [of_one(name, number, own) for name in models]
-
-    def of_one(name: str, number: int, own: list[Any]) -> list[PersistentEnergy]:
-        found = []
-        for model in islice(models[name], 1):
-            with measuring(0, name), measuring(0, f"initialization {number}"):
-                found.append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
-        return found
-
-    return [tuple(chain(*found)) for found in zip(*map(of_next, batches.each), strict=True)]
+    found: dict[str, list[PersistentEnergy]] = {name: [] for name in models}
+    number = 0
+    for own in batches.each:
+        number += 1  # noqa: SIM113 (enumerate would keep the batches in memory while the next ones are read)
+        for name, drawn in models.items():
+            for model in islice(drawn, 1):
+                with measuring(0, name), measuring(0, f"initialization {number}"):
+                    found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
+                del model
+        del own
+    return [tuple(energies) for energies in found.values()]
 
 
 @dataclass(frozen=True)
@@ -291,10 +288,8 @@ def predicted_fall(
     model, parameters = measurable(model)
     gradients = backward(model, parameters, batch, loss_fn, seed).gradients
     direction = step_direction(optimizer, model, gradients)
-    return -float(torch.stack([_inner_product(g, direction[name]) for name, g in gradients.items()]).sum())
-
-
-def _inner_product(gradient: Tensor, change: Tensor) -> Tensor:
-    """The inner product in float64. Real and imaginary parts are separate coordinates."""
-    first, second = (as_real(part).double() for part in (dense(gradient), change))
-    return (first * second).sum()
+    products = []
+    for name, gradient in gradients.items():
+        change = as_real(direction[name]).double()
+        products.append((as_real(dense(gradient)).double() * change).sum())
+    return -float(torch.stack(products).sum())

@@ -50,7 +50,9 @@ class ZooEntry:
             arguments: all arguments of the model.
         """
         sizes = [arguments[size] if isinstance(size, str) else size for size in self.shape]
-        return Ids(*sizes) if self.tokens else Floats(tuple(sizes))
+        if self.tokens:
+            return Ids(*sizes)
+        return Floats(tuple(sizes))
 
     def arguments_for(self, shape: InputShape) -> dict[str, int]:
         """Return the arguments with which the model takes inputs of a shape.
