@@ -25,11 +25,11 @@ app = typer.Typer(
 )
 RESULTS = Path("results/transferbench")
 DESIGN: tuple[Split, ...] = ("dev", "first")  # the splits on which rules are designed
-Only = Annotated[list[str] | None, typer.Option(help="this task alone (repeat) [all of the split]")]
+Only = Annotated[list[str] | None, typer.Option(help="only this task (repeat) [all of the split]")]
 OneSplit = Annotated[str, typer.Option(help="dev, first, test or peers")]
 DataFolder = Annotated[Path | None, typer.Option("--data", help="the folder that holds the data sets")]
 Out = Annotated[Path, typer.Option(help="where tables go")]
-Seconds = Annotated[float | None, typer.Option(help="stop after so long; run again to go on")]
+Seconds = Annotated[float | None, typer.Option(help="stop after so long; run again to resume")]
 
 
 @app.command()
@@ -42,7 +42,7 @@ def oracles(
     seconds: Seconds = None,
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
 ) -> None:
-    """Sweep tasks for their best rates. It says how far it came, and nothing of what it found."""
+    """Sweep tasks for their tuned rates. Prints the progress, and no results."""
     used = precision_or_default(precision)
     until, folder = Deadline.after(seconds), data or data_folder()
     _run(chosen(TASKS, only, split), lambda t: sweep_task(t, used, data=folder, work=work, out=out, until=until))
@@ -52,7 +52,7 @@ def oracles(
 def measures(
     only: Only = None, split: OneSplit = "dev", data: DataFolder = None, out: Out = RESULTS, seconds: Seconds = None
 ) -> None:
-    """Measure what rules look at, and run the two range tests."""
+    """Measure what the rules need, and run the two range tests."""
     until, folder = Deadline.after(seconds), data or data_folder()
     _run(chosen(TASKS, only, split), lambda task: measure_task(task, data=folder, out=out, until=until))
 
@@ -62,23 +62,23 @@ def table(
     split: OneSplit = "dev",
     results: Annotated[Path, typer.Option(help="the tables to read")] = RESULTS,
     page: Annotated[Path, typer.Option(help="the page whose table is replaced")] = Path("docs/transferbench.md"),
-    final: Annotated[bool, typer.Option("--final", help="show the test tasks: once, when the rule is chosen")] = False,
-    candidates: Annotated[
-        bool, typer.Option("--candidates", help="the rules on trial too; not of test, not written")
-    ] = False,
+    final: Annotated[bool, typer.Option("--final", help="show the test tasks, which are evaluated once")] = False,
+    candidates: Annotated[bool, typer.Option("--candidates", help="also the rules on trial, printed only")] = False,
     rule: Annotated[str | None, typer.Option(help="compare with this rule [the chosen one]")] = None,
     plot: Annotated[Path | None, typer.Option(help="a PNG to draw it in")] = None,
 ) -> None:
     """Print the comparison, and write it into the page."""
     name = splits(split)
     if name == "peers":
-        raise DepthlrError("The peers' twins stand in the tables of dev, first and test: choose one of those.")
+        raise DepthlrError(
+            "The twins of peers are in the tables of dev, first and test: choose one of those."
+        )
     if name == "test" and not final:
-        raise DepthlrError("The test tasks are looked at once, when the rule is chosen: --final says that it is.")
+        raise DepthlrError("The test tasks are evaluated once, when the rule is chosen: confirm it with --final.")
     if name == "test" and (candidates or rule):
-        raise DepthlrError("The test tasks judge the one rule that was chosen: leave out --candidates and --rule.")
+        raise DepthlrError("The test tasks evaluate only the chosen rule: leave out --candidates and --rule.")
     if name == "test" and (lacking := unfinished(TASKS, name, results)):
-        raise DepthlrError(f"The test tasks are looked at once, when all are there: {', '.join(lacking)} missing.")
+        raise DepthlrError(f"The test tasks are evaluated once, when all are complete: {', '.join(lacking)} missing.")
     rules = RULES | CANDIDATES if candidates or rule in CANDIDATES else RULES
     ours = rule or CHOSEN
     if ours not in rules:

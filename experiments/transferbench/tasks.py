@@ -3,9 +3,9 @@
 `dev` are the ten settings on which rules were and are designed: six on CIFAR-10 as they were first measured (12,800
 images, batch 128, 100 steps), and four of 200 steps at batch 64, of which only the kind was fixed: pre-LN ViT and GPT
 with AdamW, a BatchNorm ResNet with momentum, a tanh MLP with SGD; widths and sizes are chosen here. `first` are the
-tasks that judged the first rule, once; since then rules are designed on them too. `test` tasks share no (family,
-optimizer, data, schedule) with either, and are looked at once, after a rule is chosen. `peers` are twins of residual
-tasks in the parametrisation that Depth-muP or CompleteP prescribes.
+tasks on which the first rule was evaluated, once. Since then rules are designed on them too. `test` tasks share no
+(family, optimizer, data, schedule) with either, and are evaluated once, after a rule is chosen. `peers` are twins of
+residual tasks in the parametrisation that Depth-muP or CompleteP prescribes.
 """
 
 from __future__ import annotations
