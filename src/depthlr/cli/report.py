@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from depthlr.cli.options import Metric
+from depthlr.cli.options import Metric, StudyFile
 from depthlr.cli.output import check_not_the_study, write_file
 from depthlr.present.report import render_report
 
@@ -23,7 +23,7 @@ class Form(StrEnum):
 
 
 def report_command(
-    study: Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished or not")],
+    study: StudyFile,
     out: Annotated[
         Path | None,
         typer.Option(help="the file to write, - for stdout", show_default="html beside the study, others to stdout"),

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from depthlr.cli.output import PlainConsole
-from depthlr.present.text import tuned_text
+from depthlr.present.text import duration_text, tuned_text
 from depthlr.study.description import Study
 from depthlr.study.record import Record
 from depthlr.study.results import Results
@@ -105,10 +105,5 @@ def left_text(left: Estimate, seconds: float | None) -> str:
     """
     bounds = f" ({left.least} to {left.most})" if left.least < left.most else ""
     about = "about " if bounds else ""
-    return f"{about}{left.likely} cells to come{bounds}" + ("" if seconds is None else f", {_time(seconds)}")
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.1f} h"
+    time = "" if seconds is None else f", about {duration_text(round(seconds))}"
+    return f"{about}{left.likely} cells to come{bounds}{time}"

@@ -217,20 +217,39 @@ def _rates_html(found: Findings) -> str:
         return ""
     step = math.ceil(len(rows) / MOST_ROWS)
     shown = [row for index, row in enumerate(rows) if index % step == 0 or not row.seeds or index + 4 >= len(rows)]
-    with_depth = found.over == "depth"
-    depth = "<th scope=col>depth</th>" if with_depth else ""
-    head = (
-        f"<tr><th scope=col>{escape(found.name_of('size'))}</th>{depth}<th scope=col>rate to use</th>"
-        f"<th scope=col>fit</th><th scope=col>law from {found.law_from}</th></tr>"
-    )
-    body = "".join(_rate_row_html(row, with_depth) for row in shown)
+    depth = ["depth"] if found.over == "depth" else []
+    columns = [found.name_of("size"), *depth, "rate to use", "fit", f"law from {found.law_from}"]
+    table = table_html(columns, [_rate_row_html(row, with_depth=bool(depth)) for row in shown])
     some = f"<p>{len(rows) - len(shown)} sizes between are not listed.</p>" if len(shown) < len(rows) else ""
     seeds = len(found.results.study.search.seeds)
     return (
-        f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{some}"
+        f"{table}{some}"
         f'<p class="fine">Measured sizes: geometric mean over up to {seeds} seeds, 95 % interval below it. '
         "Deeper sizes (<i>by the fit</i>) were not run. The law carries the first rate on by its −3/2.</p>"
     )
+
+
+def table_html(columns: Sequence[str], rows: Iterable[str]) -> str:
+    """A table.
+
+    Args:
+        columns: The titles of the columns, as text.
+        rows: Its rows, as `row_html` makes them.
+    """
+    head = "".join(f"<th scope=col>{escape(column)}</th>" for column in columns)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def row_html(title: object, *cells: str, kind: str = "") -> str:
+    """A row of a table.
+
+    Args:
+        title: The cell that names the row, as HTML.
+        cells: The others, as HTML.
+        kind: A class of the style sheet.
+    """
+    named = f' class="{kind}"' if kind else ""
+    return f"<tr{named}><th scope=row>{title}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _rate_row_html(row: RateRow, with_depth: bool) -> str:
@@ -244,12 +263,10 @@ def _rate_row_html(row: RateRow, with_depth: bool) -> str:
         tag += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
     shown = rate if row.doubt else f"<b>{rate}</b>"  # a doubtful rate is not emphasized
     interval = interval_html(rate_interval_text(row))
-    place = ""
+    cells = [f"{shown}{tag}{interval}", optional_rate_text(row.fitted), optional_rate_text(row.law)]
     if with_depth:
-        place = "<td>–</td>" if row.depth is None else f"<td>{row.depth:g}</td>"
-    others = f"<td>{optional_rate_text(row.fitted)}</td><td>{optional_rate_text(row.law)}</td>"
-    kind = ' class="carried"' if row.carried else ""
-    return f"<tr{kind}><th scope=row>{row.size}</th>{place}<td>{shown}{tag}{interval}</td>{others}</tr>"
+        cells.insert(0, "–" if row.depth is None else f"{row.depth:g}")
+    return row_html(row.size, *cells, kind="carried" if row.carried else "")
 
 
 def interval_html(text: str) -> str:

@@ -112,12 +112,17 @@ def tuning_page(tuning: Tuning) -> str:
 def _answer_html(tuning: Tuning) -> str:
     carried, model = tuning.carried, tuning.study.model
     small, large = (f"{model.size_name} {size}" for size in model.sizes)
-    source = f"source {_cost(tuning.source)}" if tuning.source else "source given"
+    small += f", depth {carried.source_depth:g}"
+    kind, source = "given", "source given"
+    if tuning.source is not None:
+        kind, source = "tuned", f"source {_cost(tuning.source)}"
     check = f"check {_cost(tuning.checked)}" if tuning.checked else "no check"
     total = sum(_seconds(part) for part in (tuning.source, tuning.checked) if part)
     depths = f"depth {carried.source_depth:g} to {carried.target_depth:g}\nrule {carried.rule}"
     tiles = [
-        page.tile_html("tuned rate of the source", rate_text(tuning.rate), f"{small}, depth {carried.source_depth:g}"),
+        page.tile_html(
+            f"{kind} rate of the source", rate_text(tuning.rate), f"{small}, depth {carried.source_depth:g}"
+        ),
         page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths),
         page.tile_html("training time", duration_text(total), f"{source}\ncarrying without training\n{check}"),
     ]
@@ -146,27 +151,18 @@ def _check_verdict(tuning: Tuning) -> str:
 
 
 def _rates_html(tuning: Tuning) -> str:
-    carried, model = tuning.carried, tuning.study.model
-    head = f"<th></th><th scope=col>{escape(model.size_name)}</th><th scope=col>depth</th><th scope=col>rate</th>"
-    body = ""
-    for name, size, depth, rate, interval in (
-        ("source", model.sizes[0], carried.source_depth, tuning.rate, ""),
-        ("target", model.sizes[1], carried.target_depth, carried.rate, interval_text(tuning)),
-    ):
-        cells = f"<td>{size}</td><td>{depth:g}</td><td><b>{rate_text(rate)}</b>{page.interval_html(interval)}</td>"
-        body += f"<tr><th scope=row>{name}</th>{cells}</tr>"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows = []
+    for name, size, depth, rate, interval, _ in rates_table(tuning)[1]:
+        below = "" if interval == "-" else page.interval_html(interval)
+        rows.append(page.row_html(name, size, depth, f"<b>{rate}</b>{below}"))
+    return page.table_html(["", tuning.study.model.size_name, "depth", "rate"], rows)
 
 
 def _check_html(tuning: Tuning) -> str:
     if tuning.checked is None:
         return "<p>The check was not run. It trains the target at the carried rate, at half and at twice of it.</p>"
-    title, _, rows = check_table(tuning, tuning.checked)
-    body = ""
-    for rate, loss, best in rows:
-        body += f"<tr><th scope=row>{rate}</th><td>{escape(loss)}</td><td>{best}</td></tr>"
-    head = "<tr><th scope=col>rate</th><th scope=col>loss</th><th></th></tr>"
-    table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    title, columns, rows = check_table(tuning, tuning.checked)
+    table = page.table_html(columns, [page.row_html(*map(escape, row)) for row in rows])
     worth = f'<p class="fine">{escape(CHECK_RECORD)}</p>' if tuning.share < 1 else ""
     return f"<p>{escape(title[0].upper() + title[1:])}.</p>{table}{worth}"
 
@@ -202,10 +198,8 @@ def _plot(tuning: Tuning) -> dict[str, Any]:
         return page.NOTHING
     carried = tuning.carried
     interval = None if carried.low is None or carried.high is None else [carried.low, carried.high]
-    marks = [
-        {"kind": "law", "text": "tuned", "rate": tuning.rate, "interval": None},
-        {"kind": "fit", "text": "carried", "rate": carried.rate, "interval": interval},
-    ]
+    tuned = {"kind": "law", "text": "tuned", "rate": tuning.rate, "interval": None}
+    marks = [tuned, {"kind": "fit", "text": "carried", "rate": carried.rate, "interval": interval}]
     return page.plot_data(findings(Snapshot(tuning.source, None, 0))) | {"marks": marks}
 
 
