@@ -70,9 +70,7 @@ def table(
     """Print the comparison, and write it into the page."""
     name = splits(split)
     if name == "peers":
-        raise DepthlrError(
-            "The twins of peers are in the tables of dev, first and test: choose one of those."
-        )
+        raise DepthlrError("The twins of peers are in the tables of dev, first and test: choose one of those.")
     if name == "test" and not final:
         raise DepthlrError("The test tasks are evaluated once, when the rule is chosen: confirm it with --final.")
     if name == "test" and (candidates or rule):
