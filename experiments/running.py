@@ -27,8 +27,8 @@ from depthlr.study.store import Store
 from depthlr.study.task import judged_steps, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.device import default_device
-from depthlr.training.engine import open_engine
 from depthlr.training.executor import Executor
+from depthlr.training.local import open_executor
 from experiments.tables import Shape, an_object, or_else, read_text, shaped, write_json
 
 SAMPLED = "sampled: a cell's time from a few steps at three sizes, linear in between, times the grid's rates and seeds"
@@ -244,10 +244,10 @@ def sweep_study(
         progress: what is told of every finished cell.
         done: called after every finished cell.
         workers: processes on a CPU; one for each core by default.
-        wrap: turns the engine's executor into another, such as one that knows some cells already.
+        wrap: Turns the executor into another, such as one that knows some cells already.
     """
     timed = Timed(until, progress or Progress(), done)
-    with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
+    with open_executor(partial(task_at, study, examples=examples), workers=workers) as executor:
         return sweep(study, wrap(executor), store, examples=examples, depths=depths, progress=timed)
 
 
@@ -280,7 +280,7 @@ def train_cells(
         return  # workers take seconds to start
     last = judged_steps(study, examples)
     left = len(missing)
-    with open_engine(partial(task_at, study, examples=examples), workers=workers) as executor:
+    with open_executor(partial(task_at, study, examples=examples), workers=workers) as executor:
         for cell, outcome in executor.train(missing):
             store.put(make_record(cell, outcome, last))
             done()

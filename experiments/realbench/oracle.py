@@ -21,8 +21,8 @@ from depthlr.study.search import Estimate
 from depthlr.study.store import open_store, read_store
 from depthlr.study.task import data_digest, depths_of, load_data, task_at
 from depthlr.training.cell import Cell
-from depthlr.training.engine import open_engine
 from depthlr.training.executor import Executor
+from depthlr.training.local import open_executor
 from experiments.realbench.kept import Rows, environments_of, known_rows, records_of, write_rows
 from experiments.realbench.recipes import RealRecipe
 
@@ -57,7 +57,7 @@ class Work:
     def engine(self) -> Iterator[Executor]:
         """What trains the cells."""
         make_task = partial(task_at, self.study, examples=self.examples, held_out=self.held_out)
-        with open_engine(make_task) as executor:
+        with open_executor(make_task) as executor:
             yield executor
 
 

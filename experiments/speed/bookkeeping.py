@@ -52,7 +52,7 @@ def search_seconds(study: Study) -> tuple[int, float]:
         losses = [(cell, loss_of(cell)) for cell in wave]
         before = time.perf_counter()
         for cell, loss in losses:
-            state.tell(cell, loss, 1e-3)
+            state.add(cell, loss, 1e-3)
             state.estimate()
         spent += time.perf_counter() - before
     return len(state), spent / len(state)
@@ -64,7 +64,7 @@ def search_bytes(study: Study) -> float:
     state = SearchState(study.search, study.model.sizes)
     while wave := state.missing:
         for cell in wave:
-            state.tell(cell, loss_of(cell), 1e-3)
+            state.add(cell, loss_of(cell), 1e-3)
     del wave
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

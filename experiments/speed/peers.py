@@ -29,7 +29,7 @@ import torch
 from depthlr.data import load
 from depthlr.study import Models, Search, Study, Training, sweep, task_at
 from depthlr.study.record import make_record
-from depthlr.training import Cell, Task, open_engine
+from depthlr.training import Cell, Task, open_executor
 from experiments.plain_loop import train_plainly
 
 FAMILIES = {"resnet?width=12": "blocks", "cnn?width=12": "layers"}
@@ -147,7 +147,7 @@ def depthlr_sweep(studies: list[Study], folder: Path) -> Ran:
     cells = 0
     start = time.perf_counter()
     for number, study in enumerate(studies):
-        with open_engine(partial(task_at, study, examples=examples), device="cpu") as executor:
+        with open_executor(partial(task_at, study, examples=examples), device="cpu") as executor:
             results = sweep(study, executor, folder / f"{number}.sqlite", examples=examples)
         cells += len(results.records)
         for curve in results.curves:

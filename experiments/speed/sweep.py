@@ -24,7 +24,7 @@ import torch
 
 from depthlr.data.examples import Examples, split
 from depthlr.study import Data, Models, Results, Search, Study, sweep, task_at
-from depthlr.training import Cell, GraphRunner, Training, open_engine
+from depthlr.training import Cell, GraphRunner, Training, open_executor
 from experiments.plain_loop import train_plainly
 from experiments.speed.exhaustive import PAPER, POINTS, SEEDS, SMALL, examples_from, make_task
 
@@ -45,9 +45,9 @@ def swept(
     study = described(name, pattern, sizes, low, high, options)
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, open_engine(make_task) as engine:
+    with tempfile.TemporaryDirectory() as folder, open_executor(make_task) as executor:
         file = Path(folder) / "speed.sqlite"
-        results = sweep(study, engine, file, examples=examples, held_out=held_out)
+        results = sweep(study, executor, file, examples=examples, held_out=held_out)
     return results, time.perf_counter() - start
 
 
@@ -77,9 +77,9 @@ def evaluation_share(study: Study, examples: Examples, held_out: Examples) -> fl
         for evaluated in (True, False):
             judged = study if evaluated else replace(study, training=replace(study.training, metric="budget"))
             make_task = partial(task_at, judged, examples=examples, held_out=held_out if evaluated else None)
-            with open_engine(make_task, workers=1) as engine:
-                engine.submit(Cell(size, 0, study.search.low)).result()  # builds, compiles and captures
-                seconds[evaluated].append(engine.submit(Cell(size, 0, study.search.low)).result().seconds)
+            with open_executor(make_task, workers=1) as executor:
+                executor.submit(Cell(size, 0, study.search.low)).result()  # builds, compiles and captures
+                seconds[evaluated].append(executor.submit(Cell(size, 0, study.search.low)).result().seconds)
     return 1 - median(seconds[False]) / median(seconds[True])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from depthlr.cli.sweep import engine_for
+from depthlr.cli.sweep import executor_for
 from depthlr.data.sources import load
 from depthlr.study import Models, Progress, Search, Study, Training, depths_of, sweep
 
@@ -25,6 +25,6 @@ def named(name: str) -> Study:
 def run(study: Study, path: Path, progress: Progress | None = None) -> Path:
     examples = load(study.data.name)
     depths = depths_of(study, examples.input)
-    with engine_for(study, examples) as executor:
+    with executor_for(study, examples) as executor:
         sweep(study, executor, path, examples=examples, depths=depths, progress=progress)
     return path

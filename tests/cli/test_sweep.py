@@ -71,13 +71,13 @@ def stop_after(monkeypatch):
             return super().run(cell)
 
     @contextmanager
-    def engine(study, examples, held_out, workers, limits, cluster):
+    def stopping(study, examples, held_out, workers, limits, cluster):
         try:
             yield Stopping(landscape(1, study))
         finally:
             stop["closing"]()
 
-    monkeypatch.setattr(verb, "engine_for", engine)
+    monkeypatch.setattr(verb, "executor_for", stopping)
     return stop
 
 

@@ -119,7 +119,7 @@ def test_what_a_users_code_prints_goes_to_standard_error(swept, capfd, workers):
 def test_the_number_of_workers_is_an_option(swept, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "depthlr.training.engine.Workers", lambda make_task, workers, limits: asked.append(workers) or Refused()
+        "depthlr.training.local.Workers", lambda make_task, workers, limits: asked.append(workers) or Refused()
     )
     with pytest.raises(DepthlrError, match="refused"):
         swept("--workers", "3")

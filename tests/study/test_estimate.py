@@ -20,7 +20,7 @@ def left(known: list[Cell], missing: list[Cell], seconds: dict[Cell, float] | No
     counts = CellCounts(SEARCH, SIZES)
     for cell in known:
         counts.finish(cell, (seconds or {}).get(cell))
-    counts.ask(missing)
+    counts.add_missing(missing)
     return counts.estimate()
 
 

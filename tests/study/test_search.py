@@ -101,7 +101,7 @@ def test_a_state_that_is_told_cell_by_cell_wants_what_the_replay_wants(given, se
         assert state.estimate() == estimated(given, known, missing)
         cell = random.choice(missing)
         known[cell] = given.loss(cell)
-        assert state.tell(cell, known[cell], float(cell.size)) == (len(missing) == 1)
+        assert state.add(cell, known[cell], float(cell.size)) == (len(missing) == 1)
         if random.random() < 0.1:
             state = SearchState(search, sizes, known, {cell: float(cell.size) for cell in known})
         assert len(state) == len(known)
@@ -113,11 +113,11 @@ def test_a_loss_told_twice_or_unasked_for_changes_nothing():
     given = made_up("adaptive", 3, 30)
     state = SearchState(given.study.search, given.study.model.sizes)
     first, second, *_ = state.missing
-    assert not state.tell(first, 1.0, 2.0)
+    assert not state.add(first, 1.0, 2.0)
     before = state.missing, state.estimate(), len(state)
-    assert not state.tell(first, 1.0, 2.0)
+    assert not state.add(first, 1.0, 2.0)
     assert (state.missing, state.estimate(), len(state)) == before
-    state.tell(Cell(2, 99, 0.1), 0.0)
+    state.add(Cell(2, 99, 0.1), 0.0)
     assert state.missing == before[0]
     assert state.missing[0] == second
 

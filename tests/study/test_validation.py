@@ -19,7 +19,7 @@ from depthlr.study.record import make_record, read_record
 from depthlr.study.task import data_digest, load_data, task_at
 from depthlr.training import Cell, Evaluation, Outcome
 from depthlr.training.cell import failed_outcome
-from depthlr.training.engine import open_engine
+from depthlr.training.local import open_executor
 
 TEXT = """
 [model]
@@ -46,7 +46,7 @@ def swept(tmp_path, text: str = TEXT):
     study = parse_study(text)
     examples, held_out = load_data(study)
     path = tmp_path / "s.sqlite"
-    with open_engine(partial(task_at, study, examples=examples, held_out=held_out), workers=1) as runner:
+    with open_executor(partial(task_at, study, examples=examples, held_out=held_out), workers=1) as runner:
         return sweep(study, runner, path, examples=examples, held_out=held_out), path
 
 

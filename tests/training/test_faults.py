@@ -11,7 +11,7 @@ from tests.training.tiny import failing_task
 
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, Limits, Workers
-from depthlr.training.engine import open_engine
+from depthlr.training.local import open_executor
 
 CELLS = [Cell(1, seed, 0.1) for seed in (0, 1, 2)]
 REASONS = {
@@ -51,14 +51,14 @@ def test_a_cell_that_hangs_is_given_up_and_the_pool_goes_on() -> None:
 
 @pytest.mark.parametrize("how", ["raises", "exits", "memory"])
 def test_in_this_process_one_cell_is_lost_too(how: str) -> None:
-    with open_engine(partial(failing_task, how=how), device="cpu", workers=1) as executor:
+    with open_executor(partial(failing_task, how=how), device="cpu", workers=1) as executor:
         found = dict(executor.train(CELLS))
     assert {cell.seed: outcome.failure for cell, outcome in found.items()} == {0: None, 1: REASONS[how], 2: None}
 
 
 def test_a_time_limit_holds_with_one_worker() -> None:
     limits = Limits(timeout=1.0)
-    with open_engine(partial(failing_task, how="hangs"), device="cpu", workers=1, limits=limits) as executor:
+    with open_executor(partial(failing_task, how="hangs"), device="cpu", workers=1, limits=limits) as executor:
         ((_, outcome),) = executor.train(CELLS[1:2])
     assert outcome.failure == REASONS["hangs"]
 

@@ -39,13 +39,13 @@ from depthlr.training import (
     SerialRunner,
     Training,
     Workers,
-    engine,
+    local,
     mean_cross_entropy,
     try_step,
 )
 from depthlr.training.capturable import CapturableRun, compile_repeated, copy_model, draw_start
 from depthlr.training.cell import has_diverged
-from depthlr.training.engine import open_engine
+from depthlr.training.local import open_executor
 from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
 from depthlr.training.task import Task
 from experiments.plain_loop import train_plainly
@@ -403,10 +403,10 @@ def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -
             while handle := self._next():
                 self._finish(handle, Outcome(np.ones(1, np.float32), 0.0, False))
 
-    monkeypatch.setattr(engine, "GraphRunner", Opened)
-    with engine.open_engine(lambda size: size, device="cuda") as executor:
+    monkeypatch.setattr(local, "GraphRunner", Opened)
+    with local.open_executor(lambda size: size, device="cuda") as executor:
         list(executor.train(Cell(size, 0, 0.1) for size in (3, 6, 6, 2)))
-    assert tried == [(3, engine.MOST_LANES), (6, 4), (2, engine.MOST_LANES)]
+    assert tried == [(3, local.MOST_LANES), (6, 4), (2, local.MOST_LANES)]
 
 
 class Drawing(nn.Module):
@@ -435,7 +435,7 @@ def test_a_seed_fixes_whatever_a_model_draws(train) -> None:
 def test_a_system_that_does_not_say_which_cores_are_ours_trains_on_all(monkeypatch) -> None:
     monkeypatch.delattr("os.sched_getaffinity")
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    with open_engine(tiny_task, device="cpu") as executor:
+    with open_executor(tiny_task, device="cpu") as executor:
         ((_, outcome),) = executor.train(CELLS[:1])
     assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), CELLS[0]).losses)
 

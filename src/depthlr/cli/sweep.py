@@ -37,8 +37,8 @@ from depthlr.study.run import SweepInterrupted, sweep
 from depthlr.study.store import read_store
 from depthlr.study.task import depths_of, load_data, task_at
 from depthlr.training.command import KEY, Commands
-from depthlr.training.engine import open_engine
 from depthlr.training.executor import Executor, Limits
+from depthlr.training.local import open_executor
 from depthlr.training.serial import try_step
 
 
@@ -171,7 +171,7 @@ def train_study(
                 if serve:
                     print_note(f"follow it at {stack.enter_context(serving(path))}")
                 progress = stack.enter_context(SweepProgress(wanted))
-                executor = stack.enter_context(engine_for(wanted, examples, held_out, workers, limits, cluster))
+                executor = stack.enter_context(executor_for(wanted, examples, held_out, workers, limits, cluster))
                 return sweep(
                     wanted,
                     executor,
@@ -187,7 +187,7 @@ def train_study(
             raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT)) from None
 
 
-def engine_for(
+def executor_for(
     study: Study,
     examples: Examples | None,
     held_out: Examples | None = None,
@@ -218,7 +218,7 @@ def engine_for(
     try_step(make_task(study.model.sizes[0]))
     if cluster is not None:
         return closing(cluster.executor(make_task, limits, workers))
-    return open_engine(make_task, workers=workers, limits=limits)
+    return open_executor(make_task, workers=workers, limits=limits)
 
 
 def _named_study(named: str, options: StudyOptions, out: Path | None) -> tuple[Study, Path]:

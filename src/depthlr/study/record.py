@@ -163,7 +163,7 @@ def current_environment(device: str | None = None) -> Environment:
     """The environment of this process.
 
     Args:
-        device: A device as torch names it. None takes the one that `open_engine` chooses.
+        device: A device as torch names it. None takes the one that `open_executor` chooses.
     """
     device = device or default_device()
     if device.startswith("cuda"):

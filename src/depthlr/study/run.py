@@ -181,7 +181,7 @@ def _train(
             for cell, outcome in trained:
                 done = make_record(cell, outcome, last, metric=study.training.metric)
                 store.put(done)
-                state.tell(cell, done.loss, done.seconds)
+                state.add(cell, done.loss, done.seconds)
                 yield done
 
 

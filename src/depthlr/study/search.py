@@ -80,7 +80,7 @@ class SearchState:
         """How many losses are known."""
         return len(self._losses)
 
-    def tell(self, cell: Cell, loss: float, seconds: float | None = None) -> bool:
+    def add(self, cell: Cell, loss: float, seconds: float | None = None) -> bool:
         """Add a loss. Return True if that was the last one of a wave, so that `missing` is the next wave.
 
         Args:
@@ -124,7 +124,7 @@ class SearchState:
                 self._missing = {cell: None for cell in self._wave if cell not in self._losses}
         except StopIteration:
             self._wave = []
-        self._counts.ask(self._missing)
+        self._counts.add_missing(self._missing)
 
 
 def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, float]) -> list[Cell]:
@@ -184,7 +184,7 @@ class CellCounts:
             self._seconds += seconds
             self._layers += cell.size
 
-    def ask(self, cells: Iterable[Cell]) -> None:
+    def add_missing(self, cells: Iterable[Cell]) -> None:
         """Count the cells of a new wave, which are missing.
 
         Args:

@@ -2,9 +2,9 @@
 
 from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.command import Commands
-from depthlr.training.engine import open_engine
 from depthlr.training.executor import BySize, Executor, InProcess, Limits
 from depthlr.training.graphs import GraphRunner
+from depthlr.training.local import open_executor
 from depthlr.training.serial import SerialRunner, try_step
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import Training
@@ -25,6 +25,6 @@ __all__ = [
     "Training",
     "Workers",
     "mean_cross_entropy",
-    "open_engine",
+    "open_executor",
     "try_step",
 ]

@@ -51,7 +51,7 @@ def test_nothing_of_a_finished_one_is_measured_again_and_all_that_was_known_is_k
         before["carried_seconds"] = 2000.0
     done.out.file("json").write_text(json.dumps(before))
     cells = done.out.file("csv").read_bytes()
-    monkeypatch.setattr("experiments.running.open_engine", None)
+    monkeypatch.setattr("experiments.running.open_executor", None)
     for place in (energies, carried):
         monkeypatch.setattr(place, "initial_energies", None)
     assert run_job(replace(job(setting, "clone"), resume_tables=True), FOREVER)

@@ -36,10 +36,10 @@ def one_process(monkeypatch):
             return super().run(cell)
 
     @contextmanager
-    def open_engine(make_task):
+    def open_executor(make_task):
         yield BySize(lambda size: Counting(make_task(size), "cpu"))
 
-    monkeypatch.setattr(oracle, "open_engine", open_engine)
+    monkeypatch.setattr(oracle, "open_executor", open_executor)
     return trained
 
 
@@ -115,10 +115,10 @@ def test_a_failed_run_is_no_row_and_is_tried_again(tmp_path, monkeypatch):
             return super().run(cell)
 
     @contextmanager
-    def open_engine(make_task):
+    def open_executor(make_task):
         yield BySize(lambda size: Failing(make_task(size), "cpu"))
 
-    monkeypatch.setattr(oracle, "open_engine", open_engine)
+    monkeypatch.setattr(oracle, "open_executor", open_executor)
     assert not _complete_after(recipe, tmp_path)
     assert calls[0] not in read_rows(tmp_path / "tiny.csv")
     assert _complete_after(recipe, tmp_path)

@@ -1,4 +1,4 @@
-"""The executor for a study's cells: CUDA graphs on a GPU, else one process per core."""
+"""The executor of cells on this machine: CUDA graphs on a GPU, else one process per core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from depthlr.training.workers import Workers
 
 
 @contextmanager
-def open_engine(
+def open_executor(
     make_task: MakeTask, *, device: str | None = None, workers: int | None = None, limits: Limits | None = None
 ) -> Iterator[Executor]:
     """Open the executor that suits this machine. It is closed at the end.
