@@ -200,12 +200,10 @@ def read_facts(rows: Mapping[str, str]) -> Content:
         depths, digest = known.get("depths"), known.get("data")
         if not isinstance(digest, str | None):
             raise DepthlrError(f"data is {digest!r}")
-        return Content(
-            study_from_dict(known["study"]),
-            data_digest=digest,
-            depths=None if depths is None else {int(s): check.count("a depth", depth) for s, depth in depths.items()},
-            environments=tuple(map(_environment, known.get("environments", ()))),
-        )
+        if depths is not None:
+            depths = {int(size): check.count("a depth", depth) for size, depth in depths.items()}
+        environments = tuple(map(_environment, known.get("environments", ())))
+        return Content(study_from_dict(known["study"]), digest, depths, environments)
     except (AttributeError, KeyError, TypeError) as error:
         raise DepthlrError(f"{type(error).__name__}: {error}") from error
 
