@@ -185,3 +185,23 @@ def test_all_ranks_agree_under_accelerate_launch(tmp_path) -> None:
     assert first == second
     assert first["depthlr/depth"] == 6
     assert first["batch"] == 2 * 2 * 4
+
+
+def test_rates_of_groups_are_right_after_schedules_and_checkpoints(tmp_path) -> None:
+    """A run that goes on from its checkpoint ends at the rates of one that was never stopped."""
+
+    def train(steps: int, **options) -> list[float]:
+        model = gpt2(2)
+        matrices, rest = depthlr.param_groups(model, 1e-2, weight_decay=0.1)
+        optimizer = torch.optim.AdamW([matrices, {**rest, "lr": 1e-3}])
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+        made = make_trainer(tmp_path, 2, max_steps=steps, save_strategy="steps", save_steps=2)
+        trainer = transformers.Trainer(
+            model=model, args=made.args, train_dataset=made.train_dataset, optimizers=(optimizer, schedule)
+        )
+        trainer.train(**options)
+        return [group["lr"] for group in optimizer.param_groups]
+
+    whole = train(4)
+    assert whole == pytest.approx([1e-2 / 5, 1e-3 / 5])
+    assert train(4, resume_from_checkpoint=str(tmp_path / "checkpoint-2")) == pytest.approx(whole)

@@ -178,3 +178,45 @@ class _Stop(lightning.Callback):
 
     def on_train_batch_end(self, trainer, *others) -> None:
         trainer.should_stop = True
+
+
+class Attached(LitMLP):
+    """Asks its Trainer, as many modules do for a schedule and for what they log."""
+
+    def training_step(self, batch, batch_idx):
+        self.log("rate", self.trainer.optimizers[0].param_groups[0]["lr"])
+        return super().training_step(batch, batch_idx)
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.AdamW(self.parameters(), lr=self.lr)
+        return [optimizer], [
+            torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, self.trainer.estimated_stepping_batches)
+        ]
+
+
+def test_a_module_may_ask_for_its_trainer() -> None:
+    callback = rate_callback(1e-2, small=lambda: Attached(2), large=lambda: Attached(3), rule="law")
+    trainer = lightning.Trainer(accelerator="cpu", max_steps=2, logger=False, callbacks=[callback], **QUIET)
+    trainer.fit(Attached(3), Data())
+    assert callback.report.energy.mean > 0
+    with pytest.raises(DepthlrError, match="Attached is not attached to a `Trainer`"):
+        transfer_rate(1e-2, *[recipe_from_lightning(Attached, Data())] * 2)
+
+
+def test_rates_are_right_after_schedules_and_checkpoints(tmp_path) -> None:
+    """The schedule warms up over four steps. A run that goes on from a checkpoint does not carry its rate again."""
+    rate = 1e-2 * 2**-1.5
+
+    def fit(steps: int, checkpoint: str | None = None) -> lightning.Trainer:
+        callback = rate_callback(1e-2, small=lambda: LitMLP(2, returns="dict"), rule=ByLaw(), energies=False)
+        trainer = lightning.Trainer(accelerator="cpu", max_steps=steps, logger=False, callbacks=[callback], **QUIET)
+        trainer.fit(LitMLP(5, lr=0.5, returns="dict"), Data(), ckpt_path=checkpoint)
+        return trainer
+
+    def rates(trainer: lightning.Trainer) -> list[float]:
+        return [group["lr"] for one in trainer.optimizers for group in one.param_groups]
+
+    first = fit(2)
+    assert rates(first) == pytest.approx([rate * 3 / 4, rate / 10 * 3 / 4])
+    first.save_checkpoint(tmp_path / "half.ckpt")
+    assert rates(fit(3, str(tmp_path / "half.ckpt"))) == pytest.approx([rate, rate / 10])

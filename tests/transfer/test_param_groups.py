@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
-from depthlr import DepthlrError, param_groups, suggest_rate, transfer_rate
+from depthlr import DepthlrError, effective_depth, param_groups, suggest_rate, transfer_rate, update_energy
 from depthlr.models.mlp import MLP
 from depthlr.models.transformer import GPT
 from depthlr.models.vit import ViT
@@ -146,6 +146,42 @@ def test_absolute_rates_survive_schedulers_and_checkpoints(scheduler, after: flo
     schedule.step()
     resumed.step()
     assert [g["lr"] for g in again.param_groups] == pytest.approx([g["lr"] for g in optimizer.param_groups])
+
+
+def test_rates_are_the_same_under_torch_compile(tmp_path) -> None:
+    """A compiled model trains at the given rates, and its checkpoint goes on without the compiler."""
+    model = Small()
+    compiled = torch.compile(model, backend="eager")
+    optimizer = torch.optim.AdamW(param_groups(compiled, 2e-2, weight_decay=0.1, muon=True, other_rate=3e-4))
+    schedule = LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    for _ in range(2):
+        train(compiled, optimizer, 1)
+        schedule.step()
+    rates = [group["lr"] for group in optimizer.param_groups]
+    assert rates == pytest.approx([2e-2 / 3, 1e-4, 1e-4])
+    torch.save(optimizer.state_dict(), tmp_path / "checkpoint")
+    plain = torch.optim.AdamW(param_groups(model, 1.0, muon=True, other_rate=1.0))
+    plain.load_state_dict(torch.load(tmp_path / "checkpoint"))
+    assert [group["lr"] for group in plain.param_groups] == rates
+
+
+def test_a_sharded_model_has_the_groups_and_the_depth_of_the_whole_one(process_group) -> None:
+    """FSDP2 on the CPU. Energies need whole weights, and say so."""
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    whole, sharded = MLP(layers=3, width=4, inputs=4, classes=2), MLP(layers=3, width=4, inputs=4, classes=2)
+    fully_shard(sharded, mesh=mesh)
+    expected, groups = param_groups(whole, 1e-2, weight_decay=0.1), param_groups(sharded, 1e-2, weight_decay=0.1)
+    assert [names(sharded, group) for group in groups] == [names(whole, group) for group in expected]
+    batch = (torch.ones(2, 4), torch.tensor([0, 1]))
+    assert effective_depth(sharded, batch[0]).total == effective_depth(whole, batch[0]).total
+    optimizer = torch.optim.AdamW(groups)
+    nn.functional.cross_entropy(sharded(batch[0]), batch[1]).backward()
+    optimizer.step()
+    assert [group["lr"] for group in optimizer.param_groups] == [1e-2, 1e-2]
+    with pytest.raises(DepthlrError, match="needs whole weights: measure before wrapping the model in FSDP"):
+        update_energy(sharded, batch, nn.functional.cross_entropy, "adamw")
 
 
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop])

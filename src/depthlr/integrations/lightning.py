@@ -120,6 +120,7 @@ def recipe_from_lightning(
     device: torch.device | str = "cpu",
     steps: int | None = None,
     schedule: str = "constant",
+    trainer: Any = None,
 ) -> Recipe:
     """The recipe of a LightningModule: `training_step` is the loss, `configure_optimizers` the optimizer, as they are.
 
@@ -134,11 +135,14 @@ def recipe_from_lightning(
         device: Where models are measured.
         steps: How many optimizer steps the run has.
         schedule: How the rate moves during the run.
+        trainer: What `self.trainer` is in the modules, if their `training_step` or `configure_optimizers` asks for it.
     """
 
     def step(module: Any) -> LightningStep:
         if not hasattr(module, "training_step"):
             raise DepthlrError(f"a LightningModule is wanted, and a {type(module).__name__} has no training_step.")
+        if trainer is not None:
+            module.trainer = trainer
         return LightningStep(module.to(device).train(), str(precision))
 
     step_or_builder: Any = lambda: step(build())  # noqa: E731
@@ -189,9 +193,9 @@ def rate_callback(
 ) -> Any:
     """A Lightning callback that carries a rate to the run when it begins, in the place of `Tuner.lr_find`.
 
-    The data, accumulation, precision and device are those of the run. It logs the rule, the depths, the carried rate
-    with its interval and the energies under `depthlr/`, to every logger. Its `report` holds the result. In a
-    distributed run all ranks agree.
+    The data, accumulation, precision and device are those of the run. It logs the depths, the carried rate with its
+    interval and the energies under `depthlr/`, to every logger, and prints the result with its rule on rank 0. Its
+    `report` holds the result. In a distributed run all ranks agree.
 
     Args:
         tuned_rate: The rate tuned on the small model.
@@ -206,6 +210,7 @@ def rate_callback(
         options: Further options of `transfer_rate`, such as `seeds`.
     """
     from lightning.pytorch import Callback
+    from lightning.pytorch.utilities import rank_zero_info
     from lightning.pytorch.utilities.parsing import lightning_hasattr, lightning_setattr
 
     class RateCallback(Callback):
@@ -218,6 +223,7 @@ def rate_callback(
                 "accumulate_grad_batches": trainer.accumulate_grad_batches,
                 "precision": trainer.precision,
                 "device": pl_module.device,
+                "trainer": trainer,
                 "steps": _steps(trainer),
                 "schedule": "+".join(type(one.scheduler).__name__ for one in trainer.lr_scheduler_configs)
                 or "constant",
@@ -229,6 +235,7 @@ def rate_callback(
             self.report = report_on(tuned_rate, source, target, rate, rule=rule, energies=energies, **options)
             if set_rate:
                 self._set_rate(trainer, pl_module, self.report.rate)
+            rank_zero_info(f"depthlr: {self.report.carried}")
             for logger in trainer.loggers:
                 values = self.report.values()
                 logger.log_metrics({name: value for name, value in values.items() if not isinstance(value, str)}, 0)
