@@ -108,8 +108,19 @@ def _numbers(tensors: list[Tensor]) -> int:
 def _run_real(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) -> Graph:
     # Copies: a tensor that is passed twice is two inputs, and a model may write into its inputs.
     copies = tree_map_only(Tensor, torch.clone, arguments)
+    _reshard(model)
     with preserve_state(model), preserve_weights(model):
-        return _record(make_recorder(dict(model.named_parameters())), model, {}, copies)
+        try:
+            return _record(make_recorder(dict(model.named_parameters())), model, {}, copies)
+        finally:
+            _reshard(model)
+
+
+def _reshard(model: nn.Module) -> None:
+    """FSDP2 keeps the root's weights whole after a forward pass. It does not know of attributes that are restored."""
+    for module in model.modules():
+        if any(base.__name__ == "FSDPModule" for base in type(module).__mro__):
+            module.reshard()  # type: ignore[operator]
 
 
 def _run_on_zeros(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) -> Graph:
