@@ -2,8 +2,9 @@
 
     python -m experiments.realbench data --cifar DATA --wav DATA/fsdd/recordings --out realbench-data
     python -m experiments.realbench list
-    python -m experiments.realbench oracle --data realbench-data --only design   (a GPU; minutes a recipe)
-    python -m experiments.realbench table
+    python -m experiments.realbench plan                            (what needs a GPU, and what is finished)
+    python -m experiments.realbench next --data realbench-data      (does what is next, for as long as it is told)
+    python -m experiments.realbench page                            (writes the tables into docs/realbench.md)
 
 The recipes are in `recipes.py`: a frozen list, half of it to design rules on, half to judge them.
 """

@@ -16,6 +16,7 @@ from experiments.realbench.scores import read_tuned
 from experiments.realbench.tuning_free import write_tuning_free
 
 SMOKE_BATCHES = 3
+LONG_AT_ONCE = 4  # of runs that take minutes: fewer beside each other end sooner, and a call keeps what has ended
 
 
 def job_named(name: str, tables: Path) -> Job:
@@ -51,7 +52,8 @@ def do_job(
     if job.kind == "sweep":
         return sweep_recipe(recipe, data, work, tables, seconds=seconds)
     if job.kind == "long":
-        return train_rates(recipe, long_cells(recipe, tables / job.needs[0]), data, store, table, seconds=seconds)
+        cells = long_cells(recipe, tables / job.needs[0])
+        return train_rates(recipe, cells, data, store, table, seconds=seconds, at_once=LONG_AT_ONCE)
     if job.kind == "regret":
         return train_rates(recipe, regret_cells(recipe, tables), data, store, table, seconds=seconds)
     if job.kind == "suggested":

@@ -183,11 +183,13 @@ def smoked(recipe: RealRecipe) -> RealRecipe:
     study = recipe.study
     spec = parse_spec(str(study.model.spec))
     width = NARROW_IMAGES if spec.name.endswith(("resnet", "convnext")) else NARROW
+    second = recipe_named(recipe.name.partition("+")[0]).study.model.sizes[1]
+    sizes = tuple(dict.fromkeys(min(size, second) for size in study.model.sizes))
     training = replace(study.training.for_steps(SMOKE_STEPS), batch=4, precision="fp32")
     search = replace(study.search, kind="grid", points=3, seeds=study.search.seeds[:1], low=1e-4, high=1e-2)
     shorter = replace(
         study,
-        model=replace(study.model, spec=str(spec.with_arguments(width=width)), sizes=study.model.sizes[:2]),
+        model=replace(study.model, spec=str(spec.with_arguments(width=width)), sizes=sizes),
         training=training,
         search=search,
         data=replace(study.data, validation=8),

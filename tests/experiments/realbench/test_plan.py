@@ -28,7 +28,7 @@ from experiments.realbench.plan import (
     spent,
     third_seeds,
 )
-from experiments.realbench.recipes import RECIPES, recipe_named
+from experiments.realbench.recipes import RECIPES, recipe_named, smoked
 
 RESULTS = Path(__file__).parents[3] / "results" / "realbench"
 JOBS = [job for part in PARTS for job in part.jobs(RESULTS)]
@@ -166,3 +166,14 @@ def test_an_unfinished_table_says_how_far_it_is(tmp_path):
     assert (job.runs(tmp_path), job.state(tmp_path)) == (3, "ready")
     write_facts(tmp_path / job.table, job.recipe.study.digest, 4)
     assert job.state(tmp_path) == "finished"
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_every_job_can_be_cut_short(job):
+    study, short = job.recipe.study, smoked(job.recipe).study
+    assert short.training.run_steps <= 4 < study.training.run_steps
+    assert max(short.model.sizes) <= 4
+    assert short.search.points == 3
+    assert smoked(job.recipe).name == job.recipe.name
+    base = smoked(recipe_named(job.recipe.name.partition("+")[0]))
+    assert set(short.model.sizes) <= set(base.study.model.sizes)  # whose table a job may need
