@@ -110,7 +110,7 @@ def convnext(blocks: int, width: int = 40, classes: int = 10) -> nn.Module:
 def resnet(blocks: int, width: int = 32, classes: int = 10, zero_init: bool = True, norm: str = "batch") -> nn.Module:
     """timm's ResNet of basic blocks, `blocks` in each of four stages, behind a 3 x 3 stem; BatchNorm or GroupNorm."""
     module = _library("timm.models.resnet")
-    norms = {"batch": nn.BatchNorm2d, "group": partial(nn.GroupNorm, GROUPS)}
+    norms = {"batch": nn.BatchNorm2d, "group": partial(_library("timm.layers").GroupNorm, num_groups=GROUPS)}
     model: Any = module.ResNet(
         module.BasicBlock,
         layers=(blocks,) * 4,

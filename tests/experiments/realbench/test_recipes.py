@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from depthlr.data.text import TextSet
 from depthlr.models.build import build
 from depthlr.trace.depth import effective_depth
 from experiments.realbench.data import MASK, NO_TARGET, Masked
-from experiments.realbench.models import gpt2, llama
+from experiments.realbench.models import gpt2, llama, resnet
+from experiments.realbench.plan import PARTS
 from experiments.realbench.recipes import RECIPES, recipe_named
 
 INPUTS = {"text": "ids:256:256", "masked": "ids:256:257", "images": "3x32x32", "spoken": "1x32x64"}
@@ -42,6 +44,25 @@ def test_the_smallest_model_has_the_depth_that_its_table_names(recipe) -> None:
     smallest = recipe.study.model.at(recipe.study.model.sizes[0])
     depth = effective_depth(*build(smallest, input=INPUTS[source], meta=True))
     assert depth.total == SMALLEST.get(recipe.name, 6)
+
+
+@pytest.mark.parametrize("variant", [job.variant for part in PARTS for job in part.jobs(Path()) if "?" in job.variant])
+def test_a_variant_is_as_deep_as_its_recipe(variant) -> None:
+    """It builds, and what it changes is no depth."""
+    recipe = recipe_named(variant)
+    source = recipe.study.data.name.partition(":")[2].partition("?")[0]
+    size = recipe.study.model.sizes[0]
+    models = recipe.study.model, recipe_named(recipe.name.partition("+")[0]).study.model
+    depths = {effective_depth(*build(model.at(size), input=INPUTS[source], meta=True)).total for model in models}
+    assert len(depths) == 1
+
+
+def test_group_norm_replaces_every_batch_norm_and_keeps_the_last_gain_at_zero() -> None:
+    model = resnet(2, width=8, norm="group")
+    norms = [module for module in model.modules() if isinstance(module, nn.GroupNorm)]
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
+    assert {norm.num_groups for norm in norms} == {8}
+    assert sum(bool((norm.weight == 0).all()) for norm in norms) == 8  # one in each block
 
 
 @pytest.mark.parametrize("make", [gpt2, llama])
