@@ -23,7 +23,7 @@ from experiments.realbench.recipes import RealRecipe
 
 STEPS = (0, 30, 60, 119, 300, 600, 900, 1199)  # the warm-up has 120
 SEEDS = (0, 1)
-POWER_STEPS = 12  # of power iteration; two gradients each
+POWER_STEPS = 20  # of power iteration; two gradients each
 EPSILON = 1e-3  # distance of the finite difference, relative to the norm of the weights
 SHARE = 0.1  # of the step, as the distance at which outputs are compared
 DYNAMICS = Measurements(
