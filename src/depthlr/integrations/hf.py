@@ -1,8 +1,10 @@
 """Hugging Face Trainer: its recipe as it is, and a callback that compares its rate with the carried one.
 
-small, large = (recipe_from_trainer(trainer) for trainer in (small_trainer, large_trainer))
-depthlr.transfer_rate(3e-3, small, large)
-large_trainer.add_callback(rate_callback(large_trainer, 3e-3, small_trainer))
+In short:
+
+    small, large = (recipe_from_trainer(trainer) for trainer in (small_trainer, large_trainer))
+    depthlr.transfer_rate(3e-3, small, large)
+    large_trainer.add_callback(rate_callback(large_trainer, 3e-3, small_trainer))
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Lightning: the recipe of a LightningModule as it is, and a callback in the place of `Tuner.lr_find`.
 
-small = recipe_from_lightning(lambda: LitGPT(layers=4), data)
-large = recipe_from_lightning(lambda: LitGPT(layers=24), data)
-depthlr.transfer_rate(3e-3, small, large)
-Trainer(callbacks=[rate_callback(3e-3, small=lambda: LitGPT(layers=4))]).fit(LitGPT(layers=24), data)
+In short:
+
+    small = recipe_from_lightning(lambda: LitGPT(layers=4), data)
+    large = recipe_from_lightning(lambda: LitGPT(layers=24), data)
+    depthlr.transfer_rate(3e-3, small, large)
+    Trainer(callbacks=[rate_callback(3e-3, small=lambda: LitGPT(layers=4))]).fit(LitGPT(layers=24), data)
 """
 
 from __future__ import annotations
