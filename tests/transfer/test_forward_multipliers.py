@@ -72,3 +72,12 @@ def test_a_tuned_rate_keeps_the_product_with_the_decay() -> None:
     weights, rest = param_groups(Net(2, 0), 0.01, weight_decay=0.1, tuned_rate=0.04)
     assert weights["lr"] * weights["weight_decay"] == pytest.approx(0.04 * 0.1)
     assert rest["weight_decay"] == 0
+
+
+def test_both_optimizers_keep_their_product_with_the_decay() -> None:
+    """Muon was tuned at 0.04 and AdamW at 1e-3; both rates are carried by a quarter."""
+    model = nn.ModuleDict({"head": nn.Linear(4, 4, bias=False), "mix": nn.Conv1d(4, 4, 1, bias=False)})
+    carried = {"tuned_rate": 0.04, "muon": True, "other_rate": 1e-3 / 4}
+    matrices, convolutions = param_groups(model, 0.01, weight_decay=0.1, **carried)
+    assert matrices["lr"] * matrices["weight_decay"] == pytest.approx(0.04 * 0.1)
+    assert convolutions["lr"] * convolutions["weight_decay"] == pytest.approx(1e-3 * 0.1)
