@@ -6,6 +6,7 @@ python -m experiments.fuzz [READER ...] [--seconds 600] [--write]
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -20,11 +21,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from experiments.fuzz.modules import MODULES
 from experiments.fuzz.readers import READERS, Reader
-from experiments.tables import read_table, write_table
+from experiments.tables import write_json
 
 EVERY = {**READERS, "modules": MODULES}
 ROUND = 200  # inputs between two looks at the clock
-FOLDER = Path(__file__).parents[2] / "results" / "fuzz"
+TABLE = Path(__file__).parents[2] / "results" / "fuzz" / "fuzz.json"
 COLUMNS = ("reader", "engine", "inputs", "seconds", "crashes")
 
 
@@ -102,10 +103,9 @@ def main() -> None:
 
 def keep(row: dict[str, object]) -> None:
     """Write a row into the table, in place of an older one of the same reader and engine."""
-    path = FOLDER / "fuzz.csv"
-    rows: list[dict[str, object]] = [dict(old) for old in read_table(path, COLUMNS)] if path.exists() else []
+    rows = json.loads(TABLE.read_text("utf-8")) if TABLE.exists() else []
     others = [old for old in rows if (old["reader"], old["engine"]) != (row["reader"], row["engine"])]
-    write_table(path, COLUMNS, [*others, row])
+    write_json(TABLE, [*others, row])
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ class RayExecutor(JobExecutor):
         return [self._train.remote([self._task], handle.cell, self._device, self._threads) for handle in handles]
 
     def _wait(self, jobs: Sequence[Any], timeout: float | None) -> Sequence[Any]:
-        done: list[Any] = self._ray.wait(list(jobs), num_returns=1, timeout=timeout)[0]
+        self._ray.wait(list(jobs), num_returns=1, timeout=timeout)
+        done: list[Any] = self._ray.wait(list(jobs), num_returns=len(jobs), timeout=0)[0]  # all that are done by now
         return done
 
     def _outcome(self, job: Any) -> Outcome | str:
