@@ -13,14 +13,18 @@ from pathlib import Path
 
 from experiments.faults.bitflips import bit_flips
 from experiments.faults.kill import random_kills
-from experiments.faults.scenario import Scenario, Unavailable, Verdict
-from experiments.tables import write_table
+from experiments.faults.scenario import Scenario, Verdict
+from experiments.faults.writes import full_at_writes, kill_at_writes
+from experiments.one_machine import Unavailable
+from experiments.tables import write_json
 
 SCENARIOS = {
+    "writes": Scenario("driver killed (SIGKILL) at every write of its file", kill_at_writes, 10_000, 30),
+    "full": Scenario("disk full at every write of its file", full_at_writes, 10_000, 10),
     "kill": Scenario("driver killed (SIGKILL) at a random moment", random_kills, 50, 5),
     "bitflips": Scenario("one bit of the file flipped", bit_flips, 3000, 60),
 }
-TABLE = Path(__file__).parents[2] / "results" / "faults" / "faults.csv"
+TABLE = Path(__file__).parents[2] / "results" / "faults" / "faults.json"
 COLUMNS = ("scenario", "tried", "lost", "twice", "other_tables", "says")
 
 
@@ -63,7 +67,7 @@ def main() -> None:
         rows.append(dict(zip(COLUMNS, row, strict=True)))
         failed |= not found.passed
     if options.write:
-        write_table(TABLE, COLUMNS, rows)
+        write_json(TABLE, rows)
     raise SystemExit(failed)
 
 

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from depthlr.study import read_results, read_store, sweep, to_csv
+from depthlr.training import Cell, Outcome
+from experiments.landscape import Landscape, LandscapeExecutor, landscape, study
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -36,9 +40,9 @@ class Scenario:
 
     Args:
         what: What happens, in a few words.
-        run: Takes how often to try and an empty folder. It raises `Unavailable` where the machine cannot do it.
+        run: Takes how often to try and an empty folder. It raises `Unavailable` where this machine cannot do it.
         times: How often the command tries it.
-        short: How often the tests try it.
+        short: How often the tests try it; 0 where that takes too long.
     """
 
     what: str
@@ -47,5 +51,53 @@ class Scenario:
     short: int
 
 
-class Unavailable(Exception):
-    """The scenario needs what this machine lacks; the message says what."""
+class Watched(LandscapeExecutor):
+    """Keeps which cells it trained."""
+
+    def __init__(self, given: Landscape) -> None:
+        super().__init__(given)
+        self.trained: list[Cell] = []
+
+    def run(self, cell: Cell) -> Outcome:
+        self.trained.append(cell)
+        return super().run(cell)
+
+
+class Aftermath:
+    """Resumes studies after a fault, and compares them with one that was left alone."""
+
+    def __init__(self, folder: Path, given: Landscape | None = None) -> None:
+        self.given = given or landscape(1, study("grid", sizes=(3, 4), points=4, seeds=1))
+        quiet = folder / "quiet.sqlite"
+        sweep(self.given.study, LandscapeExecutor(self.given), quiet)
+        self.expected = to_csv(read_results(quiet))
+        self.times = self.lost = self.twice = 0
+        self.wrong: list[str] = []
+        self.says: list[str] = []
+
+    def add(self, path: Path, what: str, reported: int = 0, says: str | None = None) -> None:
+        """Resume a study, and delete its file.
+
+        Args:
+            path: Its file.
+            what: What befell it, for the list of those that went wrong.
+            reported: How many of its cells were reported as kept.
+            says: What the user saw.
+        """
+        self.times += 1
+        kept = set(read_store(path).records) if path.exists() and path.stat().st_size else set()
+        again = Watched(self.given)
+        sweep(self.given.study, again, path)
+        self.lost += max(0, reported - len(kept))
+        self.twice += len(kept & set(again.trained))
+        if to_csv(read_results(path)) != self.expected:
+            self.wrong.append(f"{what}: another table")
+        if says is not None:
+            self.says.append(says)
+        for left in path.parent.glob(f"{path.name}*"):
+            left.unlink()
+
+    def verdict(self, says: str | None = None) -> Verdict:
+        """Of all studies; the user sees the last sentence unless it is given."""
+        seen = says or (self.says[-1] if self.says else "nothing; the same command goes on")
+        return Verdict(self.times, seen, self.lost, self.twice, tuple(self.wrong))
