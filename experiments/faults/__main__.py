@@ -12,7 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from experiments.faults.bitflips import bit_flips
+from experiments.faults.cells import diverging, failing, ray_node_killed, worker_killed
 from experiments.faults.kill import random_kills
+from experiments.faults.places import (
+    broken_downloads,
+    clock_jumps,
+    file_size_limits,
+    old_schemas,
+    read_only_folder,
+    two_writers,
+)
 from experiments.faults.scenario import Scenario, Verdict
 from experiments.faults.writes import full_at_writes, kill_at_writes
 from experiments.one_machine import Unavailable
@@ -20,9 +29,26 @@ from experiments.tables import write_json
 
 SCENARIOS = {
     "writes": Scenario("driver killed (SIGKILL) at every write of its file", kill_at_writes, 10_000, 30),
-    "full": Scenario("disk full at every write of its file", full_at_writes, 10_000, 10),
     "kill": Scenario("driver killed (SIGKILL) at a random moment", random_kills, 50, 5),
+    "worker": Scenario("worker killed (SIGKILL) in mid-cell", worker_killed, 5, 1),
+    "ray-node": Scenario("Ray node killed in mid-cell", ray_node_killed, 2, 0),
+    "full": Scenario("disk full at every write of its file", full_at_writes, 10_000, 10),
+    "limit": Scenario("files may not grow (RLIMIT_FSIZE)", file_size_limits, 40, 4),
+    "read-only": Scenario("read-only folder and file", read_only_folder, 10, 2),
+    "writers": Scenario("two writers of one file", two_writers, 20, 1),
+    "clock": Scenario("clock jumps by decades", clock_jumps, 20, 1),
     "bitflips": Scenario("one bit of the file flipped", bit_flips, 3000, 60),
+    "schemas": Scenario("file of every schema so far", old_schemas, 1, 1),
+    "download": Scenario("download breaks off", broken_downloads, 50, 5),
+    "memory": Scenario("out of memory at one depth (MemoryError)", failing("memory", (0, 1)), 1, 0),
+    "gpu-memory": Scenario("out of memory at one depth (torch.OutOfMemoryError)", failing("GPU memory", (0, 1)), 1, 0),
+    "too-large": Scenario("allocation of a petabyte at one depth", failing("too large", (0, 1)), 1, 0),
+    "nan": Scenario("loss is NaN", diverging, 1, 0),
+    "raises": Scenario("model raises an error", failing("raises"), 1, 1),
+    "exits": Scenario("model calls sys.exit", failing("exits"), 1, 0),
+    "hangs": Scenario("cell hangs, with a time limit", failing("hangs"), 1, 0),
+    "crashes": Scenario("segmentation fault in a cell", failing("segmentation fault"), 1, 0),
+    "killed": Scenario("worker killed in every try of a cell", failing("killed"), 1, 0),
 }
 TABLE = Path(__file__).parents[2] / "results" / "faults" / "faults.json"
 COLUMNS = ("scenario", "tried", "lost", "twice", "other_tables", "says")
