@@ -57,6 +57,13 @@ def test_what_was_put_comes_back_and_the_file_is_one_file(filled):
     assert [p.name for p in filled.parent.iterdir()] == [filled.name]
 
 
+def test_a_loss_and_a_time_of_minus_zero_are_kept(path):
+    outcome = Outcome(np.array([-0.0, -0.0], dtype=np.float32), -0.0, False)
+    with open_store(path, STUDY) as store:
+        store.put(make_record(CELLS[0], outcome, None), make_record(CELLS[1], replace(outcome, loss=-0.0), None))
+    assert list(read_store(path).records) == CELLS[:2]
+
+
 def test_a_record_is_there_for_others_as_soon_as_it_is_put(path):
     with open_store(path, STUDY) as store:
         for count, cell in enumerate(CELLS, 1):

@@ -89,12 +89,13 @@ def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str =
         judged = [one.loss for one in outcome.evaluations[-1:]]
     sound = bool(judged) and bool(np.isfinite(losses).all()) and all(map(math.isfinite, judged))
     diverged = bool(outcome.diverged) or not sound
-    loss = math.inf if diverged else math.fsum(judged) / len(judged)  # fsum: the same on any machine
+    # fsum: the same on any machine. SQLite keeps -0.0 as 0.0, which would not match the digest.
+    loss = math.inf if diverged else math.fsum(judged) / len(judged) + 0.0
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [(one.steps, one.loss, one.accuracy) for one in outcome.evaluations]
     evaluations = np.array(rows, dtype="<f8").tobytes()  # None becomes NaN
     failure = _one_line(outcome.failure or "")
-    return Record(cell, loss, diverged, float(outcome.seconds), now, losses.tobytes(), evaluations, failure)
+    return Record(cell, loss, diverged, outcome.seconds + 0.0, now, losses.tobytes(), evaluations, failure)
 
 
 def stored_metric(record: Record, metric: str, epochs: int | None) -> float | None:
