@@ -16,6 +16,7 @@ NAMES = (
     "peers",
     "precision",
     "report",
+    "scale",
     "revisions",
     "search",
     "sweep",

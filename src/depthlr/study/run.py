@@ -177,12 +177,13 @@ def _train(
 ) -> Generator[Record, None, None]:
     """Every cell that the search wants, wave by wave, kept on disk before it is handed over."""
     while wave := state.missing:
-        with closing(executor.train(wave)) as trained:
-            for cell, outcome in trained:
-                done = make_record(cell, outcome, last, metric=study.training.metric)
-                store.put(done)
-                state.add(cell, done.loss, done.seconds)
-                yield done
+        with closing(executor.train_together(wave)) as trained:
+            for finished in trained:
+                records = [make_record(*one, last, metric=study.training.metric) for one in finished]
+                store.put(*records)  # one commit, which on a disk takes longer than all else
+                for done in records:
+                    state.add(done.cell, done.loss, done.seconds)
+                    yield done
 
 
 def _check_failures(size: int, failures: Sequence[str]) -> None:

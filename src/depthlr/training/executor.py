@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -111,14 +112,25 @@ class Executor(ABC):
         Args:
             cells: The cells.
         """
+        with closing(self.train_together(cells)) as finished:
+            for batch in finished:
+                yield from batch
+
+    def train_together(self, cells: Iterable[Cell]) -> Generator[list[tuple[Cell, Outcome]], None, None]:
+        """As `train`, but yield at once all cells that finished since the last ones, to be kept by one commit.
+
+        Args:
+            cells: The cells.
+        """
         handles = dict.fromkeys(map(self.submit, cells))
         try:
             while handles:
                 # Another caller of `wait` may have been handed ours, and we may be handed another's.
-                for handle in self.wait() or [handle for handle in handles if not handle.open]:
-                    if handle in handles:
-                        del handles[handle]
-                        yield handle.cell, handle.result()
+                found = [one for one in self.wait() or list(handles) if one in handles and not one.open]
+                for handle in found:
+                    del handles[handle]
+                if found:
+                    yield [(handle.cell, handle.result()) for handle in found]
         finally:
             for handle in handles:
                 handle.cancel()
@@ -222,8 +234,8 @@ class JobExecutor(Executor):
         if not self._jobs:
             return
         limit = math.inf if self._limits.timeout is None else self._limits.timeout
-        wait = limit - max(map(_seconds, self._jobs.values()))
-        wait = max(0.0, wait if timeout is None else min(wait, timeout))
+        longest = 0.0 if limit == math.inf else max(map(_seconds, self._jobs.values()))
+        wait = max(0.0, limit - longest if timeout is None else min(limit - longest, timeout))
         for job in self._wait(list(self._jobs), None if wait == math.inf else wait):
             handle = self._jobs.pop(job)
             outcome = self._outcome(job)
