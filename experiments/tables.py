@@ -66,6 +66,20 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 
+def keep_row(path: Path, row: Mapping[str, Any], *keys: str) -> None:
+    """Write a row into a table that is kept as JSON, in place of the row that has the same keys.
+
+    Args:
+        path: The table; it is made if it does not exist.
+        row: The row.
+        keys: The names of the entries that tell rows apart.
+    """
+    rows = json.loads(read_text(path)) if path.exists() else []
+    place = next((place for place, old in enumerate(rows) if all(old[key] == row[key] for key in keys)), len(rows))
+    rows[place : place + 1] = [dict(row)]
+    write_json(path, rows)
+
+
 def write_text(path: Path, text: str) -> None:
     try:
         with replace_file(path) as file:

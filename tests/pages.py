@@ -93,6 +93,7 @@ PARSED = {
         "depthlr demo": "takes a minute; tests/cli/test_verbs.py runs it",
         "depthlr tune RECIPE.toml": "RECIPE.toml stands for the reader's; that of docs/tune.md is run",
     },
+    "docs/cluster.md": {"depthlr sweep study.toml --on": "needs a cluster"},
     "docs/data.md": {
         "depthlr data cifar": "needs a network",
         "depthlr data images": "needs a folder of images",

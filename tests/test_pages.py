@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from tests.pages import COMPILED, GIVEN, PARSED, SMALLER
 from tests.test_readme import readers_names
 from torch import nn
@@ -142,6 +143,8 @@ class Page:
                 self.shell_block("\n".join(re.findall(r"^\$ (.*)$", text, re.MULTILINE)))
             elif language == "toml":
                 parse_study(text)
+            elif language == "yaml":
+                assert isinstance(yaml.safe_load(text), dict)
             elif language == "python":
                 self.python_block(text, name and name[1])
             else:

@@ -32,7 +32,7 @@ from experiments.one_machine import ray_cluster
 
 MODELS, SEARCH = Models("mlp?width=8", "layers", (1, 2)), Search("grid", 1e-2, 1.0, 3, (0, 1))
 STUDY = Study("faults", MODELS, Training(steps=2, batch=4), search=SEARCH)
-HANG = 4.0  # seconds after which a cell that hangs is given up
+HANG = 15.0  # seconds after which a cell that hangs is given up
 
 
 def _raises() -> None:
@@ -103,7 +103,7 @@ class Fault:
                     torch.linspace(-1, 1, parameter.numel()).view_as(parameter) * (1 + 0.1 * (seed + number))
                 )
             if self.how == "sleeps":
-                time.sleep(1.0)
+                time.sleep(4.0)
             elif size == STUDY.model.sizes[-1] and seed in self.seeds and self.flag.exists():
                 if self.once:
                     self.flag.unlink()

@@ -7,10 +7,12 @@ import os
 import random
 import resource
 import shutil
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -72,34 +74,35 @@ def file_size_limits(times: int, folder: Path) -> Verdict:
 def read_only_folder(times: int, folder: Path) -> Verdict:
     """A sweep begun, and resumed, in a folder and on a file that may not be written."""
     after = Aftermath(folder)
-    place = folder / "place"
-    place.mkdir()
-    path = place / "study.sqlite"
-    folder.chmod(0o755)
-    for count in range(times):
-        if count % 2:
-            with open_store(path, after.given.study):
-                pass
-            path.chmod(0o444)
-        before = path.read_bytes() if path.exists() else b""
-        place.chmod(0o555)
-
-        def act() -> None:
-            if os.geteuid() == 0:  # whom no mode of a file stops
-                os.setgroups([])
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
-            if path.exists():
-                read_results(path)
-            sweep(after.given.study, LandscapeExecutor(after.given), path)
-
-        says = said_in_child(act)
-        place.chmod(0o755)
-        now = path.read_bytes() if path.exists() else b""
-        if not says or now != before:
-            after.wrong.append("no sentence" if not says else "the file changed")
-        after.add(path, "read-only", says=says.replace(f"{place}/", ""))
+    with tempfile.TemporaryDirectory() as name:  # one that nobody may enter, where this is root
+        place = Path(name)
+        path = place / "study.sqlite"
+        for count in range(times):
+            place.chmod(0o755)
+            if count % 2:
+                with open_store(path, after.given.study):
+                    pass
+                path.chmod(0o444)
+            before = path.read_bytes() if path.exists() else b""
+            place.chmod(0o555)
+            says = said_in_child(partial(_sweep_as_nobody, after.given, path))
+            place.chmod(0o755)
+            now = path.read_bytes() if path.exists() else b""
+            if not says or now != before:
+                after.wrong.append("no sentence" if not says else "the file changed")
+            after.add(path, "read-only", says=says.replace(f"{place}/", ""))
     return after.verdict()
+
+
+def _sweep_as_nobody(given: Landscape, path: Path) -> None:
+    """Read a study and sweep it, as a user whom modes of files stop."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    if path.exists():
+        read_results(path)
+    sweep(given.study, LandscapeExecutor(given), path)
 
 
 def two_writers(times: int, folder: Path) -> Verdict:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from depthlr.errors import DepthlrError
 from depthlr.study import read_results, read_store, sweep, to_csv
 from depthlr.training import Cell, Outcome
 from experiments.landscape import Landscape, LandscapeExecutor, landscape, study
@@ -63,6 +64,14 @@ class Watched(LandscapeExecutor):
         return super().run(cell)
 
 
+def kept_cells(path: Path) -> set[Cell]:
+    """The cells that a file holds; none if it was not made in full, which is then no loss."""
+    try:
+        return set(read_store(path).records)
+    except DepthlrError:
+        return set()
+
+
 class Aftermath:
     """Resumes studies after a fault, and compares them with one that was left alone."""
 
@@ -85,7 +94,7 @@ class Aftermath:
             says: What the user saw.
         """
         self.times += 1
-        kept = set(read_store(path).records) if path.exists() and path.stat().st_size else set()
+        kept = kept_cells(path)
         again = Watched(self.given)
         sweep(self.given.study, again, path)
         self.lost += max(0, reported - len(kept))

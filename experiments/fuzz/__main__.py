@@ -21,11 +21,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from experiments.fuzz.modules import MODULES
 from experiments.fuzz.readers import READERS, Reader
-from experiments.tables import write_json
+from experiments.pages import markdown_table, put
+from experiments.tables import keep_row, read_text
 
 EVERY = {**READERS, "modules": MODULES}
 ROUND = 200  # inputs between two looks at the clock
 TABLE = Path(__file__).parents[2] / "results" / "fuzz" / "fuzz.json"
+PAGE = TABLE.parents[2] / "docs" / "cluster.md"
 COLUMNS = ("reader", "engine", "inputs", "seconds", "crashes")
 
 
@@ -86,7 +88,7 @@ def main() -> None:
         parser.error(f"there is no reader {unknown.pop()!r}: choose from {', '.join(EVERY)}")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    print("| reader | engine | inputs | seconds | crashes |\n|---|---|---|---|---|")
+    print(markdown_table(COLUMNS, []))
     failed = False
     for name in options.readers or EVERY:
         reader = EVERY[name]
@@ -96,16 +98,17 @@ def main() -> None:
         for place, what in found.crashes.items():
             print(f"CRASH {place}: {what}", file=sys.stderr, flush=True)
         if options.write:
-            keep(dict(zip(COLUMNS, row, strict=True)))
+            keep_row(TABLE, dict(zip(COLUMNS, row, strict=True)), "reader", "engine")
         failed |= bool(found.crashes)
+    if options.write:
+        put(PAGE, "fuzz", page_table())
     raise SystemExit(failed)
 
 
-def keep(row: dict[str, object]) -> None:
-    """Write a row into the table, in place of an older one of the same reader and engine."""
-    rows = json.loads(TABLE.read_text("utf-8")) if TABLE.exists() else []
-    others = [old for old in rows if (old["reader"], old["engine"]) != (row["reader"], row["engine"])]
-    write_json(TABLE, [*others, row])
+def page_table() -> str:
+    """The table of the page, from the rows that were kept."""
+    rows = json.loads(read_text(TABLE))
+    return markdown_table(COLUMNS, ([str(row[column]) for column in COLUMNS] for row in rows))
 
 
 if __name__ == "__main__":
