@@ -142,9 +142,19 @@ def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
         batch: One batch.
         units: As in `effective_depth`.
     """
+    return effective_depth(model, inputs_of(model, batch), units=units)
+
+
+def inputs_of(model: nn.Module, batch: Any) -> Any:
+    """The inputs of a batch as an example for tracing, on the model's device.
+
+    Args:
+        model: The model.
+        batch: One batch.
+    """
     check_runnable(model)
     (positional, named), _ = split_batch(batch, next(model.parameters()).device)
-    return effective_depth(model, named or positional, units=units)
+    return named or positional
 
 
 def checked_batches(batches: Any, limit: int | None, seed: int) -> list[Any]:

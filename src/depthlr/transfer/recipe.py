@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batches import Build, batches_of, build_model, split_batch
+from depthlr.energy.batches import Build, batches_of, build_model, inputs_of
 from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.persistent import DrawnRate
 from depthlr.energy.step import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
@@ -20,7 +20,7 @@ from depthlr.init.plan import follows_plan, init_plan
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
 from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
 from depthlr.trace.depth import Depth, Units, effective_depth
-from depthlr.trace.run import LossFn, check_runnable, is_sharded
+from depthlr.trace.run import LossFn, is_sharded
 
 UNEQUAL_GROUPS = (
     "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
@@ -134,9 +134,7 @@ def _count(model: nn.Module, recipe: Recipe, batch: Any) -> tuple[Depth, str]:
     if example is None:
         if batch is None:
             raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
-        check_runnable(model)
-        (positional, named), _ = split_batch(batch, next(model.parameters()).device)
-        example = named or positional
+        example = inputs_of(model, batch)
     return effective_depth(model, example, units=recipe.units), _initialization(model, example)
 
 
