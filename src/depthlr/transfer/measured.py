@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
@@ -106,7 +106,7 @@ class Measured:
         Args:
             rate: The rate tuned on the source.
             source: The recipe that was tuned. Its batches, loss and optimizer are used.
-            target: The recipe that needs a rate.
+            target: The recipe that needs a rate. Its model is counted by its own `units`.
         """
         carried = self.between(rate, *self.measure(source, target))
         return replace(carried, notes=(*carried.notes, *optimizer_notes(carried.rate, source.optimizer, source.build)))
@@ -118,14 +118,17 @@ class Measured:
             source: The recipe that was tuned.
             target: The recipe that needs a rate.
         """
-        found: dict[str, Any] = {"source": source.build, "target": target.build}
-        missing = {name: build for name, build in found.items() if not isinstance(build, MeasuredModel)}
+        recipes = {"source": source, "target": target}
+        found: dict[str, Any] = {name: recipe.build for name, recipe in recipes.items()}
+        missing = {name: recipe for name, recipe in recipes.items() if not isinstance(recipe.build, MeasuredModel)}
         if missing:
-            found |= self._measure(missing, source if "source" in missing else target)
+            found |= self._measure(missing)
         return found["source"], found["target"]
 
-    def _measure(self, builds: dict[str, Any], recipe: Recipe) -> dict[str, MeasuredModel]:
-        """Measure models, named as in progress messages, with a recipe's batches, loss and optimizer."""
+    def _measure(self, recipes: dict[str, Recipe]) -> dict[str, MeasuredModel]:
+        """Measure models, named as in progress messages, with the first recipe's batches, loss and optimizer."""
+        recipe = next(iter(recipes.values()))
+        builds: dict[str, Any] = {name: one.build for name, one in recipes.items()}
         check_measuring("measured", recipe, builds.values())
         drawn = sum(not isinstance(build, nn.Module) for build in builds.values())
         seeds = range(self.seed, self.seed + (check.count("The number of seeds", self.seeds) if drawn else 1))
@@ -137,8 +140,8 @@ class Measured:
         with measuring(initializations * batches.size):
             energies = persistent_energies(models, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed)
         return {
-            name: _measured_model(build, found, recipe, batches.first)
-            for (name, build), found in zip(builds.items(), energies, strict=True)
+            name: _measured_model(recipe.replace(build=one.build, units=one.units), found, batches.first)
+            for (name, one), found in zip(recipes.items(), energies, strict=True)
         }
 
     @staticmethod
@@ -220,8 +223,9 @@ def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
         raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
-def _measured_model(build: Any, energies: Sequence[PersistentEnergy], recipe: Recipe, batch: Any) -> MeasuredModel:
-    rate, notes, model = rate_over_draws(energies), [], build
+def _measured_model(recipe: Recipe, energies: Sequence[PersistentEnergy], batch: Any) -> MeasuredModel:
+    rate, notes, build = rate_over_draws(energies), [], cast(Any, recipe.build)  # a model, or a function
+    model = build
     if not isinstance(build, nn.Module):
         model = build_model(build)
         if not draws_new_weights(build):
