@@ -70,6 +70,55 @@ def test_recipes_with_batches_are_measured_unless_told_otherwise() -> None:
     assert transfer_rate(0.1, Recipe(4), Recipe(8)).rule == "law"
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [{"batches": batches()}, {"loss_fn": nn.functional.mse_loss}, {"optimizer": "sgd"}, {"units": [nn.Linear]}],
+    ids=lambda entry: next(iter(entry)),
+)
+def test_entries_beside_two_recipes_are_refused_and_beside_one_belong_to_the_model(entry) -> None:
+    with pytest.raises(DepthlrError, match=rf"{next(iter(entry))}= would be ignored: .* recipe.replace"):
+        transfer_rate(0.1, SMALL, LARGE, **entry)
+    given = {"rule": "law", "example": batches()[0][0]} | entry
+    whole = SMALL.replace(build=LARGE.build, **{name: value for name, value in given.items() if name != "rule"})
+    assert transfer_rate(0.1, SMALL, LARGE.build, **given) == transfer_rate(0.1, SMALL, whole, rule="law")
+
+
+@pytest.mark.parametrize("option", [{"family": "sgd"}, {"aggregate": "harmonic"}, {"seed": 1}, {"seeds": 2}], ids=str)
+def test_options_beside_a_rule_that_is_an_object_are_refused(option) -> None:
+    with pytest.raises(DepthlrError, match=f"{next(iter(option))}= would be ignored: pass it to the rule's class"):
+        transfer_rate(0.1, 4, 8, rule=Law(), **option)
+
+
+@pytest.mark.parametrize("rule", ["law", "measured", "am-mup"])
+def test_each_model_is_counted_by_its_own_units(rule: str) -> None:
+    torch.manual_seed(0)
+    small, large = SMALL.replace(build=net(1)), SMALL.replace(build=Halves(3), units=[Half])
+    carried = transfer_rate(0.1, small, large, rule=rule)
+    assert (carried.source_depth, carried.target_depth) == (3, 5)  # 8 plain layers in the target
+
+
+class Half(nn.Module):
+    """Two plain layers, which its author counts as one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class Halves(nn.Module):
+    def __init__(self, halves: int) -> None:
+        super().__init__()
+        self.stem = nn.Linear(8, 16)
+        self.body = nn.Sequential(*(Half() for _ in range(halves)))
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(self.stem(x).relu()))
+
+
 @pytest.mark.parametrize("long", [{"steps": 1000}, {"schedule": "warmup-cosine"}])
 @pytest.mark.parametrize("end", [0, 1])
 def test_long_runs_and_schedules_take_the_constant_exponent_at_either_end(long, end: int) -> None:

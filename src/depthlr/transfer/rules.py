@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -44,6 +45,14 @@ MULTIPLIED = (
     "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
     "'depth-mup', 'completep' or 'measured'."
 )
+
+
+TOLD_BY_RECIPES = (
+    "two recipes hold these entries themselves, and {} would be ignored: write it into the recipes, such as "
+    "recipe.replace(...)."
+)
+TOLD_BY_RULE = "a rule given as an object has its own options, and {} would be ignored: pass it to the rule's class."
+OPTIONS = {"family": None, "aggregate": "arithmetic", "seed": 0, "seeds": SEEDS}  # of rules, by default
 
 
 class Rule(Protocol):
@@ -155,7 +164,7 @@ class AmMup:
                 raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
             batches = batches_of(source.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
-            energies = [self._energy(build, batches, source) for build in builds]
+            energies = [self._energy(recipe, batches, source) for recipe in (source, target)]
         means = [energy.aggregate(self.aggregate) for energy in energies]
         if not min(means) > 0:
             raise DepthlrError(
@@ -167,10 +176,11 @@ class AmMup:
         depths = len(energies[0].units), len(energies[1].units)
         return CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
 
-    def _energy(self, build: Any, batches: list[Any], recipe: Recipe) -> Energies:
+    def _energy(self, recipe: Recipe, batches: list[Any], source: Recipe) -> Energies:
+        build: Any = recipe.build
         if isinstance(build, Energies):
             return build
-        return update_energy(build, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed, units=recipe.units)
+        return update_energy(build, batches, source.loss_fn, source.optimizer, seed=self.seed, units=recipe.units)
 
 
 @dataclass(frozen=True)
@@ -227,7 +237,7 @@ def transfer_rate(
     rule: str | Rule | None = None,
     batches: Any = None,
     loss_fn: LossFn | None = None,
-    optimizer: Any = "sgd",
+    optimizer: Any = None,
     family: Family | None = None,
     aggregate: str = "arithmetic",
     seed: int = 0,
@@ -251,30 +261,45 @@ def transfer_rate(
         rule: A rule, or its name. None takes the one that `recommended_rule` names for the recipes.
         batches: What the step is measured on, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
-        optimizer: A name, or a factory that takes the model.
+        optimizer: A name, or a factory that takes the model. None is "sgd".
         family: Whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that need it.
         aggregate: The mean of energies that the rule "am-mup" takes.
         seed: The first seed.
-        seeds: How many initializations are measured.
+        seeds: How many initializations the rule "measured" draws. Rules that do not measure need none.
         units: Modules that count as one unit each, as in `effective_depth`.
 
     Returns:
         The rate with its interval, and how it was computed.
+
+    Raises:
+        DepthlrError: Two recipes are given and an entry of a recipe beside them, or a rule as an object and an option
+            of a rule beside it.
     """
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)
-    shared = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
+    entries = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
+    entries = {name: value for name, value in entries.items() if value is not None}
+    if entries and isinstance(source, Recipe) and isinstance(target, Recipe):
+        raise DepthlrError(TOLD_BY_RECIPES.format(_arguments(entries)))
+    options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seed": seed, "seeds": seeds}
+    changed = [name for name, value in options.items() if value != OPTIONS[name]]
+    if changed and rule is not None and not isinstance(rule, str):
+        raise DepthlrError(TOLD_BY_RULE.format(_arguments(changed)))
     if not isinstance(source, Recipe):
-        source = Recipe(source, **shared)
+        source = Recipe(source, **entries)
     if not isinstance(target, Recipe):
-        target = Recipe(target, **shared)
+        target = Recipe(target, **entries)
     if rule is None:
         schedule = target.schedule if source.schedule == "constant" else source.schedule
         steps = max(source.steps or 0, target.steps or 0)
         rule = recommended_rule(schedule=schedule, steps=steps, measurable=source.batches is not None)
     if isinstance(rule, str):
-        rule = make_rule(rule, family=family, aggregate=aggregate, seed=seed, seeds=seeds)
+        rule = make_rule(rule, **options)
     return rule.carry(rate, source, target)
+
+
+def _arguments(names: Iterable[str]) -> str:
+    return ", ".join(f"{name}=" for name in names)
 
 
 def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family: Family) -> float:
