@@ -19,8 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from depthlr.energy.step import step_direction
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
-from depthlr.trace.record import Watch
-from depthlr.trace.run import force_eager, preserve_state
+from depthlr.trace.preserve import force_eager, preserve_state
+from depthlr.trace.recorder import Watch
 from depthlr.trace.tracing import trace
 from experiments.transferbench.step import Change, Step
 
@@ -34,7 +34,7 @@ class Probe:
 
     def __init__(self, model: nn.Module, inputs: Tensor, loss_fn: LossFn) -> None:
         self.model, self.loss_fn = model, loss_fn
-        self.graph: Graph = trace(model, (inputs,), in_its_mode=True)
+        self.graph: Graph = trace(model, (inputs,), keep_training_mode=True)
         self.depth = depth_of(self.graph)
 
     def next_step(self, batch: Batch, optimizer: Any) -> Step:

@@ -7,12 +7,14 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from depthlr.errors import DepthlrError
 from depthlr.init import apply_plan, gating_factor, init_, init_plan
 from depthlr.init.plan import follows_plan
+from depthlr.law.carried_rate import PRE_NORM
 from depthlr.models.build import build
+from depthlr.trace.depth import effective_depth
 
 RELU, GELU = gating_factor("relu"), gating_factor("gelu")
 
@@ -256,6 +258,32 @@ def test_a_model_without_memory_cannot_be_initialised() -> None:
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     with pytest.raises(DepthlrError, match="meta device"):
         init_(model, torch.randn(3, 4), seed=0)
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        lambda x: F.layer_norm(x, (4,)),
+        lambda x: F.rms_norm(x, (4,)),
+        lambda x: torch.native_layer_norm(x, (4,), None, None, 1e-5)[0],
+    ],
+    ids=["layer_norm", "rms_norm", "native_layer_norm"],
+)
+def test_every_token_norm_makes_a_transformer_whose_branches_are_not_scaled(norm) -> None:
+    class Update(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.layer(norm(x))
+
+    model = nn.Sequential(nn.Linear(4, 4), Update(), Update(), Update(), nn.Linear(4, 2))
+    auto, unscaled, scaled = (
+        init_plan(model, torch.randn(2, 4), branch_scale=scale) for scale in ("auto", "none", "last")
+    )
+    assert auto == unscaled != scaled
+    assert effective_depth(model, torch.randn(2, 4)).norms == (PRE_NORM,)
 
 
 @pytest.mark.parametrize("model", [nn.LayerNorm(4), nn.PReLU(), nn.Sequential(nn.BatchNorm1d(4), nn.ReLU())])

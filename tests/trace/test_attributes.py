@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthlr import effective_depth, persistent_energy, suggest_rate, update_energy
-from depthlr.trace.run import preserve_attributes
+from depthlr.trace.preserve import preserve_attributes
 
 EXAMPLE = torch.randn(5, 4)
 BATCHES = [(torch.randn(5, 4), torch.randint(2, (5,))) for _ in range(17)]
@@ -150,6 +150,28 @@ def test_buffers_that_cannot_be_written_into_are_let_alone(call) -> None:
     for kind in (torch.eye(3).to_sparse(), torch.ones(2, dtype=torch.complex64), torch.empty(0)):
         model[0].register_buffer(f"of_{kind.layout}_{kind.dtype}_{len(kind)}".replace(".", "_"), kind)
     call(model)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+@every_call
+def test_sparse_buffers_and_attributes_get_their_values_back(call, layout) -> None:
+    class Decaying(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+            self.kept = torch.eye(4).to_sparse(layout=layout)
+            self.register_buffer("adjacency", torch.eye(4).to_sparse(layout=layout))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.kept.mul_(2)
+            self.adjacency.mul_(2)
+            return self.layer(x @ self.adjacency.to_dense())
+
+    model = Decaying()
+    call(model)
+    assert torch.equal(model.kept.to_dense(), torch.eye(4))
+    assert torch.equal(model.adjacency.to_dense(), torch.eye(4))
 
 
 @every_call

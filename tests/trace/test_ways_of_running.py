@@ -17,7 +17,7 @@ from depthlr.init.plan import init_plan
 from depthlr.models.build import build
 from depthlr.trace import tracing
 from depthlr.trace.depth import depth_of, effective_depth
-from depthlr.trace.record import Recorder
+from depthlr.trace.recorder import Recorder
 from depthlr.trace.run import arguments_of
 
 SPECS = (

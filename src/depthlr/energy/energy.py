@@ -36,7 +36,7 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
-from depthlr.trace.record import Watch
+from depthlr.trace.recorder import Watch
 from depthlr.trace.run import Arguments, LossFn, readouts_of
 from depthlr.trace.units import Unit
 

@@ -16,21 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from depthlr.energy.batches import split_batch
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import Recorder
-from depthlr.trace.run import (
-    Arguments,
-    LossFn,
-    cannot_run,
-    check_runnable,
-    force_eager,
-    is_sharded,
-    logits_of,
-    preserve_attributes,
-    preserve_state,
-    preserve_weights,
-    readouts_of,
-    unwrap,
-)
+from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_state, preserve_weights
+from depthlr.trace.recorder import Recorder
+from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, is_sharded, logits_of, readouts_of, unwrap
 
 RecordRun = Callable[[nn.Module, dict[str, Tensor], Arguments], tuple[Any, Recorder]]
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
@@ -115,7 +103,7 @@ def backward(
         loss = _loss_of(output, target, loss_fn)
         index = _find_readout(output, loss) if readout is None else readout
         if recorder is not None:
-            recorder.close(output, index)
+            recorder.declare_output(output, index)
         gradients = _gradients_of(loss, leaves, parameters)
     return Backward(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
 
@@ -147,10 +135,10 @@ def recorded_run(
     # As in effective_depth: one-hot tokens and byte images are integers at first.
     for integers_are_signal in (False, True):
         recorder = Recorder(model, leaves, allow_recurrence=allow_recurrence, integers_are_signal=integers_are_signal)
-        recorder.feed(arguments)
+        recorder.declare_inputs(arguments)
         with recorder:
             output = _run(model, leaves, arguments)
-        recorder.close(output)
+        recorder.declare_output(output)
         if recorder.graph.readout != ROOT:
             break
     return output, recorder

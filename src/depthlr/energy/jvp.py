@@ -26,8 +26,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.random_states import preserve_random_states
-from depthlr.trace.record import See, Watch
-from depthlr.trace.run import Arguments, cannot_run, preserve_state
+from depthlr.trace.preserve import preserve_state
+from depthlr.trace.recorder import OnValue, Watch
+from depthlr.trace.run import Arguments, cannot_run, has_floats
 
 # Norms of differences over that of the weights, each tried where the last is not exact enough. float32 rounds them by
 # about 1e-4, 1e-3 and 5e-3. In a smaller one fewer tokens change their experts, whose choice is a jump.
@@ -121,13 +122,13 @@ class _Run:
         )
 
         if watch is not None:
-            watch = replace(watch, see=_show_duals(watch.see, near.seen))
+            watch = replace(watch, on_value=_with_tangents(watch.on_value, near.seen))
         with preserve_state(self.model):
             output = self._called({n: p.detach() for n, p in self.parameters.items()}, watch)
         changes = iter(near.outputs)
 
         def dual(tensor: Tensor) -> Tensor:
-            return _make_dual(tensor, next(changes)) if _floats(tensor) else tensor
+            return _make_dual(tensor, next(changes)) if has_floats(tensor) else tensor
 
         return tree_map_only(Tensor, dual, output)
 
@@ -148,8 +149,8 @@ class _Run:
             seen[node] = value.clone()
 
         with preserve_state(self.model):
-            output = self._called(weights, watch and replace(watch, see=keep))
-        return _Values(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and _floats(t)])
+            output = self._called(weights, watch and replace(watch, on_value=keep))
+        return _Values(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and has_floats(t)])
 
 
 @dataclass(frozen=True)
@@ -170,17 +171,13 @@ def _make_dual(value: Tensor, change: Tensor) -> Tensor:
     return dual
 
 
-def _show_duals(see: See, changes: Mapping[int, Tensor]) -> See:
-    """Show the values of nodes as dual tensors with these tangents."""
+def _with_tangents(on_value: OnValue, changes: Mapping[int, Tensor]) -> OnValue:
+    """Call `on_value` with dual tensors: the values of the nodes with these tangents."""
 
-    def see_dual(node: int, value: Tensor) -> None:
-        see(node, _make_dual(value.clone(), changes[node]))
+    def on_dual_value(node: int, value: Tensor) -> None:
+        on_value(node, _make_dual(value.clone(), changes[node]))
 
-    return see_dual
-
-
-def _floats(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
+    return on_dual_value
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:

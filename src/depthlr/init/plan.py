@@ -176,7 +176,7 @@ def _weight_stds(graph: Graph, units: tuple[Unit, ...], variance: Variance, size
     head = units[-1].node if units[-1].role == "head" else None
     stds: dict[str, float] = {}
     for index, node in enumerate(graph.nodes):
-        if not (node.weighted and node.fan_in) or node.composed:
+        if not (node.weighted and node.fan_in) or node.several_parameters:
             continue  # several parameters make up this weight: their author decides how they share its variance
         q = 1.0 if index == head else _feeding_factor(graph, index, he=variance == "he")
         for name in node.weights:
@@ -201,9 +201,8 @@ def _branch_weights(graph: Graph, distances: Distances, units: tuple[Unit, ...],
 
 def _is_transformer(graph: Graph) -> bool:
     """Attention, or token norms: transformers and their kin take plain fan-in without K^(-1/2)."""
-    token_norms = {"layer_norm", "rms_norm"}
-    by_operation = any(n.name in ops.ATTENTION or n.name in token_norms for n in graph.nodes)
-    return by_operation or any("LayerNorm" in c.kind or "RMSNorm" in c.kind for c in graph.calls)
+    by_operation = any(n.name in ops.ATTENTION or ops.is_token_norm(n.name) for n in graph.nodes)
+    return by_operation or any(ops.is_token_norm(c.kind) for c in graph.calls)
 
 
 def _norm_parameters(model: nn.Module) -> dict[str, str]:
@@ -290,7 +289,7 @@ def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None
     """
     node = graph.nodes[index]
     call = graph.calls[node.scope]
-    written_out = call.output == index and node.name in ops.MULTIPLICATIONS
+    written_out = call.output_node == index and node.name in ops.MULTIPLICATIONS
     if written_out and call.module is not None and not list(call.module.parameters()) and _is_pointwise(call.module):
         return call.module, None
     function = _function(node)
@@ -299,7 +298,7 @@ def _activation(graph: Graph, index: int) -> tuple[Pointwise, int | None] | None
     if node.name in ops.ELEMENTWISE_PRODUCTS:
         for value, gate in permutations(node.inputs, 2):
             function = _function(graph.nodes[gate])
-            whole = graph.nodes[value].outputs < 2  # a gated linear unit multiplies one half by the other
+            whole = graph.nodes[value].output_count < 2  # a gated linear unit multiplies one half by the other
             if function is not None and graph.nodes[gate].inputs == (value,) and whole:
                 return SelfGated(function), value
     return None

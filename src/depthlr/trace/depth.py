@@ -29,7 +29,7 @@ class Depth:
     backbone: int
     units: tuple[Unit, ...] = ()
     flags: tuple[str, ...] = ()
-    norms: tuple[str, ...] = ()  # "pre-norm", "batch-norm": what most units have, where tuned rates left the law
+    norms: tuple[str, ...] = ()  # "pre-norm", "batch-norm": what most units have. Such models deviate from the law
     multiplier: float = 1.0  # the constant by which the typical residual branch is multiplied (Depth-muP, CompleteP)
 
     @property
@@ -141,7 +141,6 @@ def _kinds(graph: Graph) -> str:
     return ", ".join(sorted({call.kind for call in graph.calls if call.kind}))
 
 
-TOKEN_NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm"})
 BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
 
 
@@ -155,7 +154,7 @@ def _norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tupl
     """The normalisations of most units, among those for which tuned rates deviate from the law."""
     readers = graph.consumers()
     updates = [unit.node for unit in units if unit.kind == "residual"]
-    pre = sum(_reads_norm(graph, readers, distances.back[update]) for update in updates)
+    pre = sum(_reads_norm(graph, readers, distances.previous[update]) for update in updates)
     batch = sum(node.name in BATCH_NORMS for node in graph.nodes)
     found = ((PRE_NORM, 2 * pre > len(updates)), (BATCH_NORM, 2 * batch > len(units)))
     return tuple(name for name, seen in found if seen)
@@ -167,8 +166,8 @@ def _branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]
     for update in (unit.node for unit in units if unit.kind == "residual"):
         node = graph.nodes[update]
         factor = node.factor
-        branches = [i for i in node.inputs if i != distances.back[update]]
-        end = max(branches, default=ROOT)  # the branch ran after the stream that it updates
+        branches = [i for i in node.inputs if i != distances.previous[update]]
+        end = max(branches, default=ROOT)  # nodes are numbered as they ran, and the branch ran after the stream
         while end != ROOT and (graph.nodes[end].name in ops.TRANSPARENT | ops.MULTIPLICATIONS):
             factor *= graph.nodes[end].factor
             end = max(graph.nodes[end].inputs, default=ROOT)
@@ -181,7 +180,7 @@ def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:
     for reader in readers[stream]:
         node = graph.nodes[reader]
         kind = graph.calls[node.scope].kind  # of a norm that is written out in elementary operations
-        if node.name in TOKEN_NORMS or "LayerNorm" in kind or "RMSNorm" in kind:
+        if ops.is_token_norm(node.name) or ops.is_token_norm(kind):
             return True
         if node.name in ops.TRANSPARENT and _reads_norm(graph, readers, reader):
             return True
@@ -197,15 +196,15 @@ def _concatenation(graph: Graph, distances: Distances) -> str | None:
                 f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
                 "layers it skips, so the count is low; from Python, units= counts your own blocks."
             )
-        index = distances.back[index]
+        index = distances.previous[index]
     return None
 
 
 def _long_skip(graph: Graph, distances: Distances) -> str | None:
-    skipped = max(distances.skipped)
+    skipped = max(distances.layers_skipped)
     if skipped < 2:
         return None
-    where = graph.path(distances.skipped.index(skipped)) or "the top level"
+    where = graph.path(distances.layers_skipped.index(skipped)) or "the top level"
     return (
         f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "
         "from Python, units= counts what it skips."

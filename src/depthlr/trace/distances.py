@@ -4,10 +4,12 @@
     addition of two signal values   1 + the value that is updated
     anything else                   the nearest of its inputs
 
-An addition updates the one of its inputs on which the others depend: the stream. Conditioning, such as cross-attention,
-may join the branch from outside. If the skip has a projection, no input is the stream. The addition then updates the
-nearest value on every path to it: the common dominator of its inputs. An addition is an update only if weights lie
-between. Rotary embeddings and hand-written normalisations add values with no weight between them.
+An addition updates the stream: the one of its inputs on which all others depend. In `x + f(x)` the sum updates x. This
+holds too if f reads other values, as cross-attention does. If the skip has a projection, as in `p(x) + f(x)`, no input
+is the stream. The sum then updates x: the last value that both paths share (the common dominator of the inputs).
+
+An addition is an update only if a weight lies between the updated value and the sum. Rotary embeddings and hand-written
+normalisations add values without a weight between them.
 """
 
 from __future__ import annotations
@@ -34,10 +36,9 @@ class Dominators:
     def __init__(self) -> None:
         self._parent = [ROOT]
 
-    def add(self, inputs: Sequence[int]) -> int:
-        """Add the next node; returns its immediate dominator."""
+    def add(self, inputs: Sequence[int]) -> None:
+        """Add the next node. Its immediate dominator is `common(inputs)`."""
         self._parent.append(self.common(inputs))
-        return self._parent[-1]
 
     def common(self, nodes: Sequence[int]) -> int:
         """The nearest node that lies on every path to every one of `nodes`."""
@@ -56,9 +57,9 @@ class Distances:
     """Per node: the number of units from the input, and the previous node on the minimal path."""
 
     units: list[int]  # effective depth up to this node
-    back: list[int]  # the previous node on the minimal path; for an update, the value that it updates
+    previous: list[int]  # the previous node on the minimal path; for an update, the value that it updates
     kind: list[str]  # "plain", "residual", or "" if the node is not a unit
-    skipped: list[int]  # updates or layers that a residual skip passes over, if they are too many for one branch
+    layers_skipped: list[int]  # updates or layers that an addition skips; 0 if they may be one branch
 
 
 def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
@@ -68,23 +69,23 @@ def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Dis
         graph: A recorded run.
         blocks: Indices of module calls that each count as one unit, whatever they contain.
     """
-    search = _Search(graph, blocks)
+    builder = _DistanceBuilder(graph, blocks)
     for index in range(1, len(graph.nodes)):
-        search.visit(index)
-    return search.distances
+        builder.visit(index)
+    return builder.distances
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """The last step of the minimal path to a node: the values that `Distances` holds for this node."""
+class _NodeDistance:
+    """The values that `Distances` holds for one node."""
 
     units: int
-    back: int
+    previous: int
     kind: str = ""
-    skipped: int = 0
+    layers_skipped: int = 0
 
 
-class _Search:
+class _DistanceBuilder:
     """Visits the nodes in topological order and extends the distances by one node at a time."""
 
     def __init__(self, graph: Graph, blocks: frozenset[int]) -> None:
@@ -101,53 +102,53 @@ class _Search:
         inputs = node.inputs or (ROOT,)
         self._tree.add(inputs)
         deepest = max(inputs, key=lambda i: units[i])
-        step = self._step(index, self._signal_inputs(node, inputs, deepest))
-        self.distances.units.append(step.units)
-        self.distances.back.append(step.back)
-        self.distances.kind.append(step.kind)
-        self.distances.skipped.append(step.skipped)
+        found = self._distance(index, self._signal_inputs(node, inputs, deepest))
+        self.distances.units.append(found.units)
+        self.distances.previous.append(found.previous)
+        self.distances.kind.append(found.kind)
+        self.distances.layers_skipped.append(found.layers_skipped)
         own_bit = 1 << index if node.name == "input" else 0
         self._sources.append(own_bit or reduce(or_, (self._sources[i] for i in inputs)))
-        self._start.append(own_bit or self._start[step.back] or self._start[deepest])
+        self._start.append(own_bit or self._start[found.previous] or self._start[deepest])
 
     def _signal_inputs(self, node: Node, inputs: Sequence[int], deepest: int) -> Sequence[int]:
         """The inputs through which the minimal path may run.
 
-        The deepest input carries the signal. An input that does not depend on the same model input (a mask, a graph, a
-        condition that scales the last layer) only joins the signal. It offers no shorter path.
+        The deepest input carries the signal. Other inputs count only if they depend on the model input where the path
+        of the deepest one starts. In `h * mask` the mask is a model input of its own: the path does not start there.
         """
         if node.name in ops.ADDITIONS and _stream(self.graph, inputs) is not None:
-            return inputs  # a branch that has joined a deeper value still updates the stream that it left
+            return inputs  # in `x + f(x, condition)` the condition may be deeper than x, and x is updated nevertheless
         return [i for i in inputs if i == deepest or self._sources[i] & self._start[deepest]]
 
-    def _step(self, index: int, inputs: Sequence[int]) -> _Step:
-        """The last step to a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
+    def _distance(self, index: int, inputs: Sequence[int]) -> _NodeDistance:
+        """The distance of a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
         node, units = self.graph.nodes[index], self.distances.units
         nearest = min(inputs, key=lambda i: units[i])
         block = self._enclosing[node.scope]
         if block is not None:
-            if self.graph.calls[block].output == index:
+            if self.graph.calls[block].output_node == index:
                 return self._block_step(node, inputs, nearest)
         elif node.weighted:
-            return _Step(units[nearest] + 1, nearest, "plain")
+            return _NodeDistance(units[nearest] + 1, nearest, "plain")
         elif node.name in ops.ADDITIONS and len(inputs) > 1:
             origin = self._updated_value(inputs)
             lengths = weighted_between(self.graph, origin, inputs)
             if any(lengths[i][1] for i in inputs):
                 return self._update_step(inputs, origin, lengths)
-        return _Step(units[nearest], nearest)
+        return _NodeDistance(units[nearest], nearest)
 
-    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int) -> _Step:
+    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int) -> _NodeDistance:
         """The output of a block that the user declared to be one unit."""
         units = self.distances.units
         if node.name not in ops.ADDITIONS:
-            return _Step(units[nearest] + 1, nearest, "plain")
+            return _NodeDistance(units[nearest] + 1, nearest, "plain")
         origin = self._updated_value(inputs)
         # All nodes inside a block have the same distance, so the path may continue at the updated value.
         back = origin if units[origin] == units[nearest] else nearest
-        return _Step(units[nearest] + 1, back, "residual")
+        return _NodeDistance(units[nearest] + 1, back, "residual")
 
-    def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> _Step:
+    def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> _NodeDistance:
         """An addition of branches that start at `origin`, at least one of which has weights."""
         shortest = [lengths[i][0] for i in inputs]
         # Weighted branches of equal length are parallel parts of one plain layer, not an update of a stream. Linear
@@ -157,7 +158,7 @@ class _Search:
         skipped = max(_updates_between(self.graph, self.distances, lengths, origin, i) for i in inputs)
         if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
             skipped = max(skipped, max(shortest))
-        return _Step(self.distances.units[origin] + 1, origin, "plain" if parallel else "residual", skipped)
+        return _NodeDistance(self.distances.units[origin] + 1, origin, "plain" if parallel else "residual", skipped)
 
     def _updated_value(self, inputs: Sequence[int]) -> int:
         """The value that an addition updates."""
@@ -170,7 +171,7 @@ def _updates_between(graph: Graph, distances: Distances, region: Container[int],
     updates, index = 0, end
     while index != origin:
         updates += distances.kind[index] == "residual"
-        previous = distances.back[index]
+        previous = distances.previous[index]
         if previous not in region:
             inside = [i for i in graph.nodes[index].inputs if i in region]
             previous = min(inside, key=distances.units.__getitem__)

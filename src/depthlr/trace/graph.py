@@ -38,9 +38,9 @@ class Node:
     scope: int = 0  # innermost module call it ran in
     width: int = 0  # features of a weighted operation's result
     fan_in: int = 0  # inputs that contribute to one of these features; 0 where that is unknown
-    composed: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
+    several_parameters: bool = False  # does a weight it multiplies by come from several parameters (weight norm, LoRA)?
     activation: Activation | None = None
-    outputs: int = 0  # number of output tensors; several if it splits a value
+    output_count: int = 0  # several if it splits a value
     factor: float = 1.0  # the constant by which it multiplies its input, or the value that it adds
 
 
@@ -51,7 +51,7 @@ class ModuleCall:
     path: str
     module: nn.Module | None
     parent: int
-    output: int | None = None  # node of its (first) output
+    output_node: int | None = None  # of its (first) output
 
     @property
     def kind(self) -> str:

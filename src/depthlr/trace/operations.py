@@ -10,7 +10,10 @@ from torch import Tensor
 
 
 def operation_name(function: Any, options: Mapping[str, Any]) -> str:
-    """What the lists below call a function: `mm.default` is mm, and `interpolate` is one function a mode."""
+    """The name of a torch function in the lists below.
+
+    `torch.ops.aten.mm.default` is "mm". `interpolate` with mode="nearest" is "interpolate_nearest".
+    """
     name = str(getattr(function, "__name__", "")).partition(".")[0]
     return f"interpolate_{options['mode']}" if name == "interpolate" and "mode" in options else name
 
@@ -45,7 +48,8 @@ CONCATENATIONS = frozenset(
      "__setitem__"}  # new values beside those that are left as they were
 )  # fmt: skip
 
-# A parameter joins the signal as a position, as a token or as a bias of attention scores, and multiplies nothing.
+# Operations that add a parameter to the signal, or put it beside the signal, without a product. Examples are positional
+# embeddings, class tokens and biases of attention scores.
 JOINS = (ADDITIONS - SCALED_ADDITIONS) | CONCATENATIONS | ATTENTION | frozenset({"where"})
 
 # Results that depend on a tensor's shape, type or device, but not on its values.
@@ -57,9 +61,10 @@ SHAPE_ONLY = frozenset(
 ELEMENTWISE_PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "mul_", "multiply"})
 MULTIPLICATIONS = ELEMENTWISE_PRODUCTS | frozenset({"div", "__truediv__"})
 GATES = frozenset({"sigmoid", "sigmoid_", "softmax", "hardsigmoid", "topk", "gumbel_softmax"})
-NORMS = frozenset(
-    {"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm", "native_layer_norm",
-     "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional"}
+TOKEN_NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm"})
+NORMS = TOKEN_NORMS | frozenset(
+    {"batch_norm", "group_norm", "instance_norm", "local_response_norm", "native_group_norm", "native_batch_norm",
+     "_native_batch_norm_legit", "_native_batch_norm_legit_functional"}
 )  # fmt: skip
 
 # Functions that pass values on without mixing features: what feeds a weight is looked for behind them.
@@ -84,6 +89,11 @@ ACTIVATION_NAMES = POWERS | frozenset(
      "softsign", "tanhshrink", "hardshrink", "softshrink", "threshold", "threshold_", "_threshold", "clamp", "clamp_",
      "clamp_min", "clamp_min_", "clamp_max", "clamp_max_", "clip", "clip_", "sin", "cos", "erf", "square", "square_"}
 )  # fmt: skip
+
+
+def is_token_norm(name: str) -> bool:
+    """Does this operation or module class normalise every token by itself, as LayerNorm and RMSNorm do?"""
+    return name in TOKEN_NORMS or "LayerNorm" in name or "RMSNorm" in name
 
 
 def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:

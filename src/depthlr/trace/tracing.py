@@ -23,33 +23,22 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError
 from depthlr.trace.graph import ROOT, Graph
-from depthlr.trace.record import Recorder
-from depthlr.trace.run import (
-    Arguments,
-    arguments_of,
-    cannot_run,
-    check_runnable,
-    force_eager,
-    is_sharded,
-    keep_all_layers,
-    move_to_model,
-    preserve_state,
-    preserve_weights,
-    unwrap,
-)
+from depthlr.trace.preserve import force_eager, force_eval_flags, preserve_state, preserve_weights
+from depthlr.trace.recorder import Recorder
+from depthlr.trace.run import Arguments, arguments_of, cannot_run, check_runnable, is_sharded, move_to_model, unwrap
 
 SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers; importing PyTorch's fake tensors takes a second
 MakeRecorder = Callable[[Mapping[str, Tensor]], Recorder]  # of the tensors that stand for the parameters
 
 
-def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_its_mode: bool = False) -> Graph:
+def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, keep_training_mode: bool = False) -> Graph:
     """Record the graph of one run of `model` on `example`. The model is not changed.
 
     Args:
         model: The model to run.
         example: A tensor, a tuple of positional or a mapping of named arguments.
         allow_recurrence: Accept LSTM, GRU and RNN layers.
-        in_its_mode: Keep the training mode of the modules; else they are evaluated.
+        keep_training_mode: Keep the training mode of the modules; else they are evaluated.
 
     Returns:
         The graph, with a readout that depends on the example.
@@ -60,7 +49,7 @@ def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, in_
     model = unwrap(model)
     check_runnable(model)
     arguments = move_to_model(model, arguments_of(example))
-    with contextlib.nullcontext() if in_its_mode else keep_all_layers(model):
+    with contextlib.nullcontext() if keep_training_mode else force_eval_flags(model):
         for integers_are_signal in (False, True):
             make_recorder = partial(
                 Recorder, model, integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence
@@ -135,7 +124,8 @@ def _run_fake(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorde
             with mode, _silence_fake_tensor_log():
                 graph = _run_shadows(model, arguments, make_recorder)
         except BaseException as error:
-            # The frames of a failed run hold all its tensors, and to find who holds a tensor is a search of the heap.
+            # The traceback holds all tensors of the failed run. Free them first: the next line searches the whole heap
+            # once for each tensor that is left.
             traceback.clear_frames(error.__traceback__)
             _empty_caches(mode)
             raise
@@ -158,9 +148,9 @@ def _run_shadows(model: nn.Module, arguments: Arguments, make_recorder: MakeReco
 
 def _record(recorder: Recorder, model: nn.Module, weights: dict[str, Tensor], arguments: Arguments) -> Graph:
     """Run the model with these weights in place of its own."""
-    recorder.feed(arguments)
+    recorder.declare_inputs(arguments)
     with force_eager(), torch.no_grad(), recorder:
-        recorder.close(functional_call(model, weights, *arguments))
+        recorder.declare_output(functional_call(model, weights, *arguments))
     return recorder.graph
 
 

@@ -46,8 +46,8 @@ def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
     readers = graph.consumers()
     normed = {n: _following_norm(graph, readers, n) for n in chain}
     residual = [n for n in chain if distances.kind[n] == "residual"]
-    # The norm at the end of a pre-LN stack, or of one stage, does not make the update before it post-LN. The stream
-    # does not continue after that norm, so the other updates decide.
+    # A pre-LN stack, or each of its stages, ends with one norm. This norm follows an update too, but the stream ends
+    # there. The update before it is post-LN only if most other updates are.
     carried_on = {
         n
         for n, then in pairwise(chain)
@@ -63,7 +63,7 @@ def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
 def _has_bare_skip(graph: Graph, distances: Distances, update: int) -> bool:
     """Does an update add to the stream itself, and not to a projection of it?"""
     inputs = graph.nodes[update].inputs
-    lengths = weighted_between(graph, distances.back[update], inputs)
+    lengths = weighted_between(graph, distances.previous[update], inputs)
     return any(lengths[i][0] == 0 for i in inputs if i in lengths)
 
 
@@ -71,7 +71,7 @@ def _walk_back(node: int, distances: Distances) -> list[int]:
     path = []
     while node != ROOT:
         path.append(node)
-        node = distances.back[node]
+        node = distances.previous[node]
     return path
 
 
@@ -106,7 +106,7 @@ def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | 
         call = graph.calls[first.scope]
         whole = "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following)
         if whole and not any(n.weighted for n in graph.nodes if _within(graph, n.scope, first.scope)):
-            return call.output
+            return call.output_node
         return None
 
 
@@ -125,7 +125,7 @@ def last_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int,
         distances: The distances of its nodes.
         update: The node of the addition.
     """
-    origin, inputs = distances.back[update], graph.nodes[update].inputs
+    origin, inputs = distances.previous[update], graph.nodes[update].inputs
     lengths = weighted_between(graph, origin, inputs)
     parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from outside (addcmul)
     longest = max(lengths[i][1] for i in parts)
@@ -149,7 +149,7 @@ def _carrier(graph: Graph, distances: Distances, index: int) -> int:
     ungated = [i for i in inputs if not _is_gate(graph, i)]
     if 0 < len(ungated) < len(inputs):
         return min(ungated, key=distances.units.__getitem__)
-    return distances.back[index]
+    return distances.previous[index]
 
 
 def _is_gate(graph: Graph, index: int) -> bool:
@@ -167,6 +167,6 @@ def branch_weighted(graph: Graph, distances: Distances, update: int) -> tuple[in
         distances: The distances of its nodes.
         update: The node of the addition.
     """
-    origin = distances.back[update]
+    origin = distances.previous[update]
     lengths = weighted_between(graph, origin, graph.nodes[update].inputs)
     return tuple(i for i in lengths if graph.nodes[i].weighted and i != origin)

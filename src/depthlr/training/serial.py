@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from depthlr.random_states import preserve_random_states
-from depthlr.trace.run import preserve_attributes
+from depthlr.trace.preserve import preserve_attributes
 from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess

@@ -23,18 +23,21 @@ from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
-from depthlr.trace.run import Arguments, clean_path, logits_of, readouts_of, tensors_in
+from depthlr.trace.run import Arguments, clean_path, has_floats, logits_of, readouts_of, tensors_in
 
-See = Callable[[int, Tensor], None]  # of a node and its value
+OnValue = Callable[[int, Tensor], None]  # of a node and its value
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What to look at while a recorded run is repeated."""
+    """Calls a function with the values of some nodes while a recorded run is repeated.
+
+    For example, the energy pass repeats the run on dual tensors and reads the pre-activation of every unit.
+    """
 
     graph: Graph  # of the first run; the repetition must have the same operations
     nodes: Collection[int]
-    see: See  # called with each of these nodes before its value can be overwritten
+    on_value: OnValue  # called with each of these nodes before its value can be overwritten
 
     def recorder(self, model: nn.Module, parameters: Mapping[str, Tensor], arguments: Arguments) -> Recorder:
         """A recorder of the repetition."""
@@ -45,16 +48,16 @@ class Watch:
             allow_recurrence=True,
             watch=self,
         )
-        repeated.feed(arguments)
+        repeated.declare_inputs(arguments)
         return repeated
 
 
 class Role(Enum):
     """What a tensor is to the run."""
 
-    signal = "signal"  # depends on the input; its tag is the node that made it
-    index = "index"  # an integer or a mask that comes from the node in its tag
-    weight = "weight"  # comes from the parameters named in its tag
+    signal = "signal"  # depends on the input; its source is the node that made it
+    index = "index"  # an integer or a mask that comes from the node that is its source
+    weight = "weight"  # comes from the parameters that are its source
     constant = "constant"  # made by visible operations from none of these
 
 
@@ -73,14 +76,14 @@ def _are_whole_powers(exponents: tuple[Any, ...]) -> bool:
 
 
 @dataclass(slots=True)
-class _Read:
+class _Reads:
     """What an operation reads. Dictionaries without values are ordered sets."""
 
     signal: dict[int, None] = field(default_factory=dict)  # nodes
     indices: dict[int, None] = field(default_factory=dict)  # nodes
     weights: dict[str, None] = field(default_factory=dict)  # parameters
     operands: list[Tensor] = field(default_factory=list)  # tensors that come from parameters
-    composed: bool = False  # does one of these come from several parameters?
+    several_parameters: bool = False  # does one of these come from several parameters?
 
 
 class Recorder(TorchFunctionMode):
@@ -91,7 +94,7 @@ class Recorder(TorchFunctionMode):
         parameters: The tensors that stand for its parameters in this run.
         integers_are_signal: Follow integer inputs as the signal.
         allow_recurrence: Accept LSTM, GRU and RNN layers.
-        watch: What to look at, if this run repeats one that was recorded.
+        watch: Which values to report, if this run repeats one that was recorded.
     """
 
     def __init__(
@@ -106,13 +109,12 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.graph = Graph(integers_are_signal=integers_are_signal)
         self._watch = watch
-        self._integers_are_signal = integers_are_signal
         self._allow_recurrence = allow_recurrence
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
-        self._tags: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
+        self._roles: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
         self._references: dict[int, weakref.ref[Tensor]] = {}
         for name, tensor in parameters.items():
-            self._tag(tensor, Role.weight, (clean_path(name),))
+            self._set_role(tensor, Role.weight, (clean_path(name),))
         self._stack = [0]
         self._hooks: list[Any] = []
 
@@ -138,21 +140,21 @@ class Recorder(TorchFunctionMode):
                 "the batch or on gradients; try eval mode, or the same batch."
             )
 
-    def feed(self, inputs: Any) -> None:
+    def declare_inputs(self, inputs: Any) -> None:
         """Declare the model's inputs: the root of the graph."""
         for tensor in tensors_in(inputs):
             # One node per input: a path from a mask or a condition is not a short cut for the signal.
             self._add(Node("input", (ROOT,)), [])
-            self._tag(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
+            self._set_role(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
-    def close(self, output: Any, readout_index: int | None = None) -> None:
+    def declare_output(self, output: Any, readout_index: int | None = None) -> None:
         """Declare the model's output.
 
         Args:
             output: What the model returned.
             readout_index: Index of the readout among the candidates. If None: `logits`, or the deepest candidate.
         """
-        nodes = [next(iter(self._read([readout]).signal), ROOT) for readout in readouts_of(output)]
+        nodes = [next(iter(self._read_by_role([readout]).signal), ROOT) for readout in readouts_of(output)]
         if readout_index is None:
             readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
@@ -161,47 +163,46 @@ class Recorder(TorchFunctionMode):
                 readout_index = depths.index(max(depths))
         self.graph.readout = nodes[readout_index]
 
-    # -- tags ----------------------------------------------------------------------------------------------------
-    def _tag(self, tensor: Tensor, role: Role, value: Any) -> None:
+    # -- roles ---------------------------------------------------------------------------------------------------
+    def _set_role(self, tensor: Tensor, role: Role, source: Any) -> None:
         key = id(tensor)
-        self._tags[key] = (role, value)
+        self._roles[key] = (role, source)
         if key not in self._references:
             self._references[key] = weakref.ref(tensor, lambda _: self._forget(key))
 
-    def _tag_all(self, tensors: Iterable[Tensor], role: Role, value: Any) -> None:
+    def _set_roles(self, tensors: Iterable[Tensor], role: Role, source: Any) -> None:
         for tensor in tensors:
-            self._tag(tensor, role, value)
+            self._set_role(tensor, role, source)
 
     def _forget(self, key: int) -> None:
-        self._tags.pop(key, None)
+        self._roles.pop(key, None)
         self._references.pop(key, None)
 
-    def _read(self, tensors: Iterable[Tensor]) -> _Read:
-        """What the tags of some tensors say."""
-        found = _Read()
+    def _read_by_role(self, tensors: Iterable[Tensor]) -> _Reads:
+        """The roles of some tensors, with the nodes and parameters that they come from."""
+        found = _Reads()
         for tensor in tensors:
-            role, value = self._tags.get(id(tensor)) or self._tag_of_gathered(tensor)
+            role, source = self._roles.get(id(tensor)) or self._role_of_gathered(tensor)
             if role is Role.signal:
-                found.signal[value] = None
+                found.signal[source] = None
             elif role is Role.index:
-                found.indices[value] = None
+                found.indices[source] = None
             elif role is Role.weight:
                 found.operands.append(tensor)
-                found.weights.update(dict.fromkeys(value))
-                found.composed |= len(value) > 1
+                found.weights.update(dict.fromkeys(source))
+                found.several_parameters |= len(source) > 1
         return found
 
-    def _tag_of_gathered(self, tensor: Tensor) -> tuple[Role, Any]:
-        """The tag of a tensor without one: a constant, or a parameter that FSDP gathered during the run."""
+    def _role_of_gathered(self, tensor: Tensor) -> tuple[Role, Any]:
+        """The role of a tensor that has none yet: a constant, or a parameter that FSDP gathered during the run."""
         if not isinstance(tensor, nn.Parameter):
             return Role.constant, None
-        self._tag(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._tags)}",))
-        return self._tags[id(tensor)]
+        self._set_role(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._roles)}",))
+        return self._roles[id(tensor)]
 
     def _flows(self, tensor: Tensor) -> bool:
         """Can this tensor carry the signal, or only an index or a mask?"""
-        integers = self._integers_are_signal and tensor.dtype != torch.bool
-        return tensor.is_floating_point() or tensor.is_complex() or integers
+        return has_floats(tensor) or (self.graph.integers_are_signal and tensor.dtype != torch.bool)
 
     # -- modules -------------------------------------------------------------------------------------------------
     def _enter_module(self, module: nn.Module, args: Any) -> None:
@@ -217,10 +218,10 @@ class Recorder(TorchFunctionMode):
             self._stack.pop()
         with torch._C.DisableTorchFunction():
             flowing = [t for t in tensors_in(output) if self._flows(t)]
-            if hidden := [t for t in flowing if id(t) not in self._tags]:
+            if hidden := [t for t in flowing if id(t) not in self._roles]:
                 weights = dict.fromkeys(clean_path(name) for name, _ in module.named_parameters())
                 self._add_hidden(type(module).__name__, tensors_in(args), hidden, weights)
-            self.graph.calls[self._stack[-1]].output = next(iter(self._read(flowing).signal), None)
+            self.graph.calls[self._stack[-1]].output_node = next(iter(self._read_by_role(flowing).signal), None)
         if len(self._stack) > 1:
             self._stack.pop()
 
@@ -232,9 +233,9 @@ class Recorder(TorchFunctionMode):
             result = call_scripted(function, *args, **kwargs)
             with torch._C.DisableTorchFunction():
                 given = list(tensors_in((args, kwargs)))
-                hidden = [t for t in tensors_in(result) if self._flows(t) and id(t) not in self._tags]
+                hidden = [t for t in tensors_in(result) if self._flows(t) and id(t) not in self._roles]
                 if hidden:
-                    weights = self._read(given).weights
+                    weights = self._read_by_role(given).weights
                     self._add_hidden(function.name, given, hidden, weights, _activation(function, args, kwargs))
             return result
 
@@ -250,7 +251,7 @@ class Recorder(TorchFunctionMode):
     ) -> None:
         """Add a node that connects the outputs of a hidden kernel to the signal that it read."""
         names = tuple(weights)
-        if signal := tuple(self._read(given).signal):
+        if signal := tuple(self._read_by_role(given).signal):
             self._add(Node(name, signal, names, bool(names), self._stack[-1], activation=activation), outputs)
 
     # -- operations ----------------------------------------------------------------------------------------------
@@ -264,37 +265,37 @@ class Recorder(TorchFunctionMode):
                 f"the model is recurrent ({name}): the law covers non-recurrent models, and depth along time is not "
                 "counted; from Python, units= counts it your way, by classes or as a number of units."
             )
-        read = self._read(tensors_in((args, kwargs) if kwargs else args))
+        read = self._read_by_role(tensors_in((args, kwargs) if kwargs else args))
         result = func(*args, **kwargs)
         outputs = [args[0]] if name == "__setitem__" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
-        if name == "view_as" and len(args) == 2 and args[0] is args[1] and id(args[0]) in self._tags:
+        if name == "view_as" and len(args) == 2 and args[0] is args[1] and id(args[0]) in self._roles:
             # A custom function returned its input, as that of a gradient hook does.
-            self._tag(result, *self._tags[id(args[0])])
+            self._set_role(result, *self._roles[id(args[0])])
             return result
         is_lookup = name in ops.LOOKUPS and bool(read.indices and read.weights) and not read.signal
         if name in ops.SHAPE_ONLY or not (read.signal or read.indices or read.weights):
-            self._tag_all(outputs, Role.constant, None)
+            self._set_roles(outputs, Role.constant, None)
         elif read.signal or is_lookup:
             node = Node(name, tuple(read.signal or read.indices), tuple(read.weights), scope=self._stack[-1])
             node.factor = ops.constant_factor(name, args, kwargs)
             if read.weights:
                 node.fan_in = 1 if is_lookup else ops.fan_in(name, args, kwargs, read.operands)
             is_chain = name in ops.MATRIX_PRODUCTS and len(read.operands) > 1  # x A B is x (A B)
-            node.composed = is_chain or read.composed
+            node.several_parameters = is_chain or read.several_parameters
             self._record(node, func, args, kwargs, outputs)
         elif read.indices:
-            self._tag_all(outputs, Role.index, next(iter(read.indices)))
+            self._set_roles(outputs, Role.index, next(iter(read.indices)))
         else:
-            self._tag_all(outputs, Role.weight, tuple(read.weights))
+            self._set_roles(outputs, Role.weight, tuple(read.weights))
         return result
 
     def _record(
         self, node: Node, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
     ) -> None:
         flowing = [t for t in outputs if self._flows(t)]
-        self._tag_all([t for t in outputs if not self._flows(t)], Role.index, node.inputs[0])
+        self._set_roles([t for t in outputs if not self._flows(t)], Role.index, node.inputs[0])
         if not flowing:
             return
         shape = flowing[0].shape or (1,)
@@ -303,7 +304,7 @@ class Recorder(TorchFunctionMode):
             out = tuple(w for w in node.weights if ".out_proj." in f".{w}")
             into = tuple(w for w in node.weights if w not in out)
             self._add(Node(ops.IN_PROJECTION, node.inputs, into, True, node.scope, width, width), [])
-            self._show(lambda: _in_projection(*args, **kwargs))
+            self._report_if_watched(lambda: _in_projection(*args, **kwargs))
             node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width)
         if node.fan_in:
             node.weighted = True
@@ -318,17 +319,17 @@ class Recorder(TorchFunctionMode):
         self._add(node, flowing)
 
     def _add(self, node: Node, outputs: list[Tensor]) -> None:
-        node.outputs = len(outputs)
+        node.output_count = len(outputs)
         self.graph.nodes.append(node)
-        self._tag_all(outputs, Role.signal, len(self.graph.nodes) - 1)
+        self._set_roles(outputs, Role.signal, len(self.graph.nodes) - 1)
         if outputs:
-            self._show(lambda: outputs[0])
+            self._report_if_watched(lambda: outputs[0])
 
-    def _show(self, value: Callable[[], Tensor]) -> None:
-        """Show the value of the last node if it is watched."""
+    def _report_if_watched(self, value: Callable[[], Tensor]) -> None:
+        """Pass the value of the last node to the watch, if it wants this node."""
         index = len(self.graph.nodes) - 1
         if self._watch is not None and index in self._watch.nodes:
-            self._watch.see(index, value())
+            self._watch.on_value(index, value())
 
 
 def _in_projection(
