@@ -1,4 +1,4 @@
-"""The paper's ablation table: activation, optimizer, normalisation and dropout, one change at a time.
+"""The paper's ablation table: activation, optimizer, normalization and dropout, one change at a time.
 
 "Base configuration uses SGD, ReLU, and no regularization unless otherwise specified" (tab:ablation-all). The paper
 gives neither the range of rates for Adam nor the chance of dropping.
@@ -56,7 +56,7 @@ RESNET_BATCH_NORM = Setting(
     data="cifar10",
     label="size",
     printed=(Printed("tab:ablation-all", -1.701),),
-    note="BatchNorm stands right after each branch's convolution, and undoes K^(-1/2) on its weight",
+    note="BatchNorm stands right after each branch's convolution. It cancels K^(-1/2) on the weight",
 )
 RESNET_DROPOUT = Setting(
     name="resnet-dropout",
@@ -67,7 +67,7 @@ RESNET_DROPOUT = Setting(
     data="cifar10",
     label="size",
     printed=(Printed("tab:ablation-all", -1.568),),
-    note="0.1 at the end of each branch: the paper does not say how much, nor where",
+    note="0.1 at the end of each branch. The paper does not say how much, nor where",
 )
 RESNET_ADAM = Setting(
     name="resnet-adam",
@@ -98,7 +98,7 @@ IMAGENET_VIT_PRE_LN = Setting(
 
 ABLATION = Recipe(
     name="ablation",
-    title="Ablation table: activation, optimizer, normalisation, dropout",
+    title="Ablation table: activation, optimizer, normalization, dropout",
     places=("tab:ablation-all", "fig:ablation-all"),
     settings=(
         CIFAR10_CNN,

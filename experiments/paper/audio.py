@@ -26,7 +26,7 @@ AUDIO_TRANSFORMER = Setting(
     low=1e-5,
     high=1.0,
     steps=STEPS,
-    note="depths 6 10 14 18 as 2 4 6 8 blocks; ten epochs, 230 steps, in `paper`, 100 steps in `short`",
+    note="depths 6 10 14 18 as 2 4 6 8 blocks. Ten epochs, 230 steps, in `paper`; 100 steps in `short`",
 )
 AUDIO_CNN = Setting(
     name="audio-cnn",
@@ -39,7 +39,7 @@ AUDIO_CNN = Setting(
     printed=(Printed("tab:audio_sanity", -1.578, 0.891),),
     steps=STEPS,
     sequences=True,
-    note="the same depths as 5 9 13 17 layers and a head; steps likewise",
+    note="the same depths as 5 9 13 17 layers and a head. The steps are the same",
 )
 
 AUDIO = Recipe(

@@ -1,4 +1,4 @@
-"""A setting without training: update energies at initialisation, against depth."""
+"""A setting without training: update energies at initialization, against depth."""
 
 from __future__ import annotations
 

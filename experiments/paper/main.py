@@ -11,7 +11,7 @@ from experiments.paper.printed import Printed
 from experiments.paper.recipe import Recipe
 from experiments.paper.setting import BLOCKS, CONVOLUTIONAL, Setting
 
-SUBSET_NOTE = "100 classes of Tiny ImageNet, 25,000 images of 64x64: the paper does not say which subset it took"
+SUBSET_NOTE = "100 classes of Tiny ImageNet, 25,000 images of 64x64. The paper does not say which subset it took"
 
 CIFAR10_CNN = Setting(
     name="cifar10-cnn",
@@ -133,7 +133,7 @@ IMAGENET_VIT_PATCH_8 = Setting(
     printed=(Printed("tab:main-results", -1.178),),
     low=1e-5,
     high=1.0,
-    note="patch 16 leaves 16 tokens of a 64x64 image; patch 8 leaves 64, as CIFAR's patch 4 does",
+    note="patch 16 leaves 16 tokens of a 64x64 image. Patch 8 leaves 64, as CIFAR's patch 4 does",
 )
 
 MAIN = Recipe(

@@ -1,6 +1,6 @@
 """ResNet optima against AM-muP and PathSum at growing depth (fig:c10-resnet-amup-vs-pathsum).
 
-AM-muP twice: by its law, depth^(-3/2), and by the energies that the law is an estimate of, measured at initialisation
+AM-muP twice: by its law, depth^(-3/2), and by the energies that the law is an estimate of, measured at initialization
 on the models and data of the sweep.
 """
 
@@ -14,7 +14,7 @@ from experiments.paper.setting import BATCH
 
 RESNET_ENERGY = EnergySetting(
     name="energy-cifar10-resnet",
-    title="ResNet, CIFAR-10, energy at initialisation",
+    title="ResNet, CIFAR-10, energy at initialization",
     spec=CIFAR10_RESNET.spec,
     vary=CIFAR10_RESNET.vary,
     sizes=CIFAR10_RESNET.sizes,

@@ -1,4 +1,4 @@
-"""Energies at initialisation against depth, no training: the exponent of the rate for mean energy 1, against -3/2.
+"""Energies at initialization against depth, no training: the exponent of the rate for mean energy 1, against -3/2.
 
 MLP, CNN, ResNet and transformers up to about 256 units at three widths, digits, SGD; GELU under both variances; the
 squared error that the paper derives with beside the cross-entropy that it trains with (App. On the Loss).
@@ -59,7 +59,7 @@ FAMILIES: dict[str, tuple[EnergySetting, ...]] = {  # a panel each
 
 THEORY = Recipe(
     name="theory",
-    title="Theory: energies at initialisation, no training",
+    title="Theory: energies at initialization, no training",
     places=("prop:cnn-lr",),
     settings=(*MLPS, *CNNS, *RESNETS, *POST_LN, *PRE_LN, *GELU, SQUARED_ERROR),
 )

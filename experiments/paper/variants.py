@@ -32,7 +32,7 @@ CCT = Setting(
     printed=(Printed("fig:plot_vit", -1.45, digits=2),),
     low=1e-5,
     high=1.0,
-    note="two tokenizer layers leave 64 tokens, as patch 4 does; the paper does not say how many it took",
+    note="two tokenizer layers leave 64 tokens, as patch 4 does. The paper does not say how many it took",
 )
 
 SCANNED = 16  # rates over the whole range: three a decade

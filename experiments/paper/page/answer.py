@@ -33,14 +33,16 @@ def answer(kept: Kept) -> str:
     if not done:
         return f"None of the {len(_settings())} settings has been measured in full yet."
     parts = [
-        f"**Slopes by kind of model** ({len(done)} of {len(_settings())} settings have a finished sweep, "
-        f"{sum(sweep.protocol == 'paper' for sweep in done)} under `paper`, the others under `short`). Rows mix both, "
-        "and hold some models at several epochs or patches: read them as ranges.",
+        f"**Slopes by kind of model.** {len(done)} of {len(_settings())} settings have a finished sweep: "
+        f"{sum(sweep.protocol == 'paper' for sweep in done)} under `paper`, the others under `short`. A row mixes both "
+        "protocols, and may hold one model at several epochs or patch sizes. Read rows as ranges. *Too large* and *too "
+        "small* follow from the median slope.",
         families(kept),
         headline(kept),
-        f"**Verdicts**, a setting each:\n\n{verdicts(done)}",
+        f"**Verdicts**, one per setting:\n\n{verdicts(done)}",
         averages(kept),
-        f"**One change at a time**, both sides under one protocol, ± half the 95 % interval:\n\n{found}"
+        "**One change at a time.** Both sides have the same protocol. The number after ± is half the 95 % interval."
+        f"\n\n{found}"
         if (found := changes(kept))
         else "",
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from depthlr.formatting import signed
+from experiments.pages import markdown_table
 from experiments.paper.ablation import ABLATION, CNN_GELU
 from experiments.paper.main import IMAGENET_VIT_PATCH_8, MAIN
 from experiments.paper.page.kept import Kept, Sweep
@@ -18,16 +19,20 @@ ABLATED = (-1.8, -1.1)  # "All tested configurations yield exponents within the 
 
 
 def averages(kept: Kept) -> str:
-    """One sentence, or nothing where a sweep is missing. Slopes are over the paper's depth."""
+    """A row a table of the paper, or nothing where a sweep is missing. Slopes are over the paper's depth."""
     main, ablation = _sweeps(MAIN, kept, "paper", "short"), _sweeps(ABLATION, kept, "short")
     if not main or not ablation:
         return ""
     inside = sum(ABLATED[0] <= slope <= ABLATED[1] for slope in _slopes(ablation))
+    rows = [
+        ["main", _summary(_printed(main)), _summary(_slopes(main)), "`paper`, or `short` where it has no other"],
+        ["ablation", _summary(_printed(ablation)), _summary(_slopes(ablation)), "`short`"],
+    ]
     return (
-        f"**On average**, over the paper’s depth: its main slopes {_summary(_printed(main))}, ours "
-        f"{_summary(_slopes(main))}, full epochs where there are; its ablations {_summary(_printed(ablation))}, ours "
-        f"{_summary(_slopes(ablation))}, 100 steps, {inside} of {len(ablation)} within the {exact(ABLATED[0], 1)} to "
-        f"{exact(ABLATED[1], 1)} that are said to hold all (GELU with He variance, the ViT with patch 16)."
+        "**On average**, over the paper’s depth, with the range of the slopes:\n\n"
+        f"{markdown_table(('table', 'the paper’s slopes', 'ours', 'protocol'), rows)}\n\n"
+        f"The paper says that all its ablations lie within {exact(ABLATED[0], 1)} to {exact(ABLATED[1], 1)}. Of ours, "
+        f"{inside} of {len(ablation)} do. These rows take GELU with He variance and the ViT with patch 16."
     )
 
 

@@ -38,7 +38,7 @@ def families(kept: Kept) -> str:
 
 
 def family(setting: Setting) -> str:
-    """What the derivation tells apart: plain or residual, where the normalisation stands, activation, optimizer."""
+    """What the derivation tells apart: plain or residual, where the normalization stands, activation, optimizer."""
     spec = parse_spec(setting.spec)
     arguments = ZOO[spec.name].defaults | dict(spec.arguments)
     if "heads" in arguments:

@@ -71,7 +71,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Energies:
-    """A setting's energies at initialisation, read back: mean and readout energies by depth."""
+    """A setting's energies at initialization, read back: mean and readout energies by depth."""
 
     setting: EnergySetting
     protocol: str

@@ -21,7 +21,7 @@ def offsets(recipe: Recipe, kept: Kept) -> str:
                     f"- {setting.title}: tuned rates are {geometric(list(ratios.values())):.2g} of the baseline’s "
                     f"({least:.2g} to {most:.2g} at {len(ratios)} sizes, {sweep.protocol})."
                 )
-    return "\n".join(lines)
+    return "\n".join(["Against the baseline:", "", *lines]) if lines else ""
 
 
 def rate_ratios(sweep: Sweep, beside: Sweep) -> dict[int, float]:

@@ -23,7 +23,7 @@ from experiments.paper.recipe import Recipe
 from experiments.paper.variants import SCANS
 
 IMAGES = "images/results"  # beside the page
-LANDSCAPES = "The landscapes are the first seed’s alone, so that their stars may differ from the tuned rates above."
+LANDSCAPES = "The landscapes are of the first seed alone. Their stars may differ from the tuned rates above."
 # What a recipe shows besides its slopes; the theory has no sweeps.
 BESIDES: dict[str, Callable[[Recipe, Kept], str]] = {
     "zero-shot": lambda recipe, kept: zero_shot_tables(kept),

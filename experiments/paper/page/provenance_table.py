@@ -1,4 +1,4 @@
-"""On what the results stand: data by digest, software by version, and which sweeps moved between machines."""
+"""What the results were made with: data by digest, software by version, and which sweeps moved between machines."""
 
 from __future__ import annotations
 

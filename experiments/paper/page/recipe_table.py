@@ -89,7 +89,7 @@ def _mixed(sweeps: Sequence[Sweep]) -> list[str]:
         protocols.setdefault(sweep.setting.name, set()).add(sweep.protocol)
     mixed = protocols and not set.intersection(*protocols.values())
     return (
-        ["- Not all were trained under one protocol: slopes and rates of different ones do not compare."]
+        ["- Not all were trained under one protocol. Do not compare slopes and rates of different protocols."]
         if mixed
         else []
     )
@@ -98,8 +98,8 @@ def _mixed(sweeps: Sequence[Sweep]) -> list[str]:
 def _unfinished(sweeps: Sequence[Sweep]) -> list[str]:
     """How far those are that count for nothing yet."""
     lines = [
-        f"- {sweep.setting.title}, {sweep.protocol}, is unfinished: its slope is over {sweep.setting.vary} up to "
-        f"{max(reached)}, and counts in no verdict, median or picture."
+        f"- {sweep.setting.title}, {sweep.protocol}, is unfinished. Its slope is over {sweep.setting.vary} up to "
+        f"{max(reached)}. It counts in no verdict, median or picture."
         for sweep in sweeps
         if not sweep.facts["complete"] and (reached := sweep.results.tuned_rates)
     ]
@@ -109,12 +109,15 @@ def _unfinished(sweeps: Sequence[Sweep]) -> list[str]:
 def _unlearnt(sweeps: Sequence[Sweep]) -> list[str]:
     """What fits leave out, since a best rate that changes nothing is noise."""
     lines = [
-        f"- {sweep.setting.title}, {sweep.protocol}: {_list(sweep.unlearnt)} {sweep.setting.vary} are left out of the "
-        f"fit; the middle seed’s least loss there is less than {100 * LEARNT:g} % below that of guessing."
+        f"- {sweep.setting.title}, {sweep.protocol}: {_list(sweep.unlearnt)} {sweep.setting.vary}"
         for sweep in sweeps
         if sweep.unlearnt
     ]
-    return ["\n".join(lines)] if lines else []
+    said = (
+        "The fits leave out sizes that hardly do better than guessing. The middle seed’s least loss there is less than "
+        f"{100 * LEARNT:g} % below that of guessing:"
+    )
+    return ["\n".join([said, "", *lines])] if lines else []
 
 
 def _list(sizes: Sequence[int]) -> str:
@@ -128,4 +131,5 @@ def _notes(settings: Sequence[Setting]) -> list[str]:
     for setting in settings:
         if setting.note:
             titles.setdefault(setting.note, []).append(setting.title)
-    return ["\n".join(f"- {'; '.join(named)}: {note}." for note, named in titles.items())] if titles else []
+    lines = [f"- {'; '.join(named)}: {note}." for note, named in titles.items()]
+    return ["\n".join(["Notes on the settings:", "", *lines])] if lines else []

@@ -1,4 +1,4 @@
-"""What the verdicts hang on: the same fits with the paper's weights, with other sizes, and the verdicts that change."""
+"""What verdicts depend on: the same fits with the paper's weights, with other sizes, and the verdicts that change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exponents of energies at initialisation, and what the paper says of GELU's q."""
+"""Exponents of energies at initialization, and what the paper says of GELU's q."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from experiments.paper.recipe import Recipe
 HEAD = ("model", "depths", "exponent of the rate for mean energy 1", "R²", "−3/2", "for readout energy 1", "seeds")
 REMARK = (
     "Embedded digits, batch 64, SGD. "
-    "Where deeper ones vanish the decay is exponential, and the exponent no power’s. Over 5 to 49 units MLP and "
-    "CNN come out near −3/2 ([theory](theory.md#what-the-energy-at-initialisation-really-does))."
+    "Where deeper ones vanish, the decay is exponential, and no power law fits. Over 5 to 49 units the exponents of "
+    "MLP and CNN are near −3/2 ([theory](theory.md#what-the-energy-at-initialisation-really-does))."
 )
 
 
@@ -30,9 +30,9 @@ def gelu_line() -> str:
     q = gating_factor("gelu")
     drift = ", ".join(f"{gating_factor('gelu', std=std):.3f} at std {std:g}" for std in (0.5, 0.8, 1.25))
     return (
-        f"GELU: q = {q:.3f} (paper 0.456), so He variance gives chi = 2q = {2 * q:.3f} a layer (paper 0.912) where the "
-        f"pre-activations have std 1; as they shrink, so does q: {drift}. ReLU has q = {gating_factor('relu'):.3f} at "
-        "any scale."
+        f"GELU has q = {q:.3f} (paper 0.456) where the pre-activations have std 1. He variance then gives chi = 2q = "
+        f"{2 * q:.3f} a layer (paper 0.912). At other scales q is {drift}. ReLU has q = "
+        f"{gating_factor('relu'):.3f} at any scale."
     )
 
 

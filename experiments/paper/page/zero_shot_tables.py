@@ -36,17 +36,19 @@ def zero_shot_tables(kept: Kept) -> str:
 
 
 def headline(kept: Kept) -> str:
-    """The test in a sentence; nothing where it was not run."""
+    """The test in short; nothing where it was not run."""
     sweep = kept.sweeps.get(VIT_384_EPOCH_3.name)
     if sweep is None or not sweep.carried or not sweep.counts:
         return ""
     middle = [f"{NAMES[rule]} {decades(median(map(abs, each)))}" for rule, each in errors(sweep).items() if each]
     return (
-        f"**Carrying a rate** (ViT, tuned at {_source(sweep)} blocks, {len(_rows(sweep))} other depths): median error "
-        f"in decades {', '.join(middle)}; the paper has raw {decades(PRINTED_MEDIANS['copy'])}, law "
-        f"{decades(PRINTED_MEDIANS['law'])}. {_against_raw(sweep)} *Raw* is the copied rate, *AM-μP* compares mean "
-        "energies, *measured* is [`--rule measured`](guide.md), which compares persistent ones."
-    )
+        f"**Carrying a rate.** A ViT was tuned at {_source(sweep)} blocks, and its rate carried to {len(_rows(sweep))} "
+        f"other depths. Median errors in decades: {', '.join(middle)}. The paper has raw "
+        f"{decades(PRINTED_MEDIANS['copy'])}, law {decades(PRINTED_MEDIANS['law'])}. *Raw* is the copied rate. "
+        "*PathSum* is the rule of Chen 2024. *AM-μP* compares mean energies. *Measured* is "
+        "[`--rule measured`](guide.md), which compares persistent energies."
+        f"\n\n{_against_raw(sweep)}"
+    ).rstrip()
 
 
 def errors(sweep: Sweep) -> dict[str, list[float]]:
@@ -105,11 +107,11 @@ def _medians(sweep: Sweep, rows: Rows) -> str:
     rate_text = rate(sweep.results.tuned_rates.get(_source(sweep)))
     return (
         f"Source: {_source(sweep)} blocks, tuned rate {rate_text} (paper {rate(PRINTED_RATE)}), protocol "
-        f"{sweep.protocol}. Errors are |log10(carried / oracle)|, excess loss is over the oracle’s. The paper’s law "
-        f"has less loss than raw on {PRINTED_WINS} of 7, by its own count.\n\n{markdown_table(head, lines)}\n\n"
-        f"The least median error: {_least(middle)}; the least median excess loss: {_least(excess)}. "
-        f"{_against_raw(sweep)}"
-    )
+        f"{sweep.protocol}. Errors are |log10(carried / oracle)|. Excess loss is over the oracle’s. By the paper’s "
+        f"count its law has less loss than raw on {PRINTED_WINS} of 7.\n\n{markdown_table(head, lines)}\n\n"
+        f"The least median error is that of {_least(middle)}. The least median excess loss is that of {_least(excess)}."
+        f"\n\n{_against_raw(sweep)}"
+    ).rstrip()
 
 
 def _errors(sweep: Sweep, rows: Rows) -> str:
@@ -165,16 +167,16 @@ def _rows(sweep: Sweep) -> Rows:
 def _against_raw(sweep: Sweep) -> str:
     """The rules' loss less that of the copied rate, a target each: mean and standard error."""
     found = []
-    for rule, paper in (("law", f", paper {PRINTED_WINS} of 7"), ("measured", "")):
+    for rule, paper in (("law", f", in the paper on {PRINTED_WINS} of 7"), ("measured", "")):
         gains = [fmean(row[rule].losses) - fmean(row["copy"].losses) for row in _rows(sweep).values() if rule in row]
         if len(gains) > 1 and all(map(math.isfinite, gains)):
             error = stdev(gains) / math.sqrt(len(gains))
-            less = f"less on {sum(gain < 0 for gain in gains)} of {len(gains)}{paper}"
-            found.append(f"{NAMES[rule]} {fmean(gains):+.4f} ± {error:.4f} ({less})")
+            less = f"Less on {sum(gain < 0 for gain in gains)} of {len(gains)}{paper}."
+            mean = f"{fmean(gains):+.4f}".replace("-", MINUS)
+            found.append(f"- {NAMES[rule]}: {mean} ± {error:.4f}. {less}")
     if not found:
         return ""
-    said = f"Trained, losses differ from those of raw rates by, mean ± standard error: {'; '.join(found)}."
-    return said.replace("-", MINUS)
+    return "\n".join(["Training loss minus that of the raw rate, mean ± standard error:", "", *found])
 
 
 def _lower(row: Mapping[str, Carried], rule: str) -> bool:

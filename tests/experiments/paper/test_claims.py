@@ -74,12 +74,11 @@ def test_of_the_cnns_of_full_epochs_one_is_told_from_the_law_and_those_of_images
     assert all(interval(sweep)[0] < LAW for sweep in found)
     assert all(sweep.fit("depth").slope < LAW for sweep in found[:3])
     assert found[0].fit("size").interval[1] < LAW
-    wider = [signed(sweep.fit(over).slope) for over in ("depth", "size") for sweep in found[1:3]]
-    assert "contain it: {} and {} over total depth, {} and {} over layers;".format(*wider) in page
-    everything = [signed(replace(sweep, unlearnt=()).fit("depth").slope) for sweep in found[1:3]]
     fewer = signed(at(found[2], (3, 4, 6, 8)).fit("depth").slope)
-    assert "with them the slopes would be {} and {}, ".format(*everything) in page
-    assert f"which learn by a hair, {fewer}." in page
+    for sweep, data, last in ((found[1], "CIFAR-100", "–"), (found[2], "the ImageNet subset", fewer)):
+        all_depths = replace(sweep, unlearnt=()).fit("depth")
+        slopes = [signed(fit.slope) for fit in (sweep.fit("size"), sweep.fit("depth"), all_depths)]
+        assert f"| {data} | {' | '.join(slopes)} | {last} |" in page
 
 
 @pytest.mark.parametrize(("name", "after_an_epoch"), [("cifar100-cnn", (24, 30)), ("imagenet-cnn", (16, 24, 30))])
@@ -161,11 +160,12 @@ def test_the_page_and_the_readme_begin_with_the_slopes_of_the_tables(kept, page)
         "slopes over total depth have a median of {} for CNNs, {} for ResNets, {} for post-LN transformers and {} for"
     )
     assert said.format(*slopes) in readme
-    said = "CNNs (median slope {}) and ResNets ({}), more slowly in post-LN transformers ({}), and hardly in a pre-LN"
-    assert f"{said} one ({{}}).".format(*slopes) in page
+    said = "The median slopes are: - CNNs: {}. - ResNets: {}. - Post-LN transformers: {}. - A pre-LN transformer: {}."
+    assert said.format(*slopes) in page
     off = {rule: f"{np.median(np.abs(each)):.3f}" for rule, each in errors(kept.sweeps["vit-384-epoch-3"]).items()}
-    assert f"({off['law']} and {off['copy']} decades off); energies measured at" in page
-    assert f"initialisation did ({off['measured']})." in page
+    assert f"- The law: {off['law']} decades, no better than the copied rate. " in page
+    assert f"- The copied rate: {off['copy']} decades. " in page
+    assert f"- Energies measured at initialization: {off['measured']} decades. " in page
     stay = sensitivity([sweep for sweep in kept.sweeps.values() if sweep.counts]).split(" verdicts stay")[0]
     assert f"Of 34 verdicts on −3/2, {stay.removesuffix(' of 34')} stay" in page
 
@@ -247,8 +247,9 @@ def test_100_steps_flatten_slopes_a_little_on_cifar10(kept, page) -> None:
         weights = chosen[:, 1] ** -2
         return f"{weights @ chosen[:, 0] / weights.sum():.2f} ± {weights.sum() ** -0.5:.2f}"
 
-    assert f"none clearly, together by {together('cifar10-')}." in page
-    assert f"nothing shows, {together('imagenet-')}; all eleven settings tuned both ways, {together('')}." in page
+    assert f"| CNN, ResNet and ViT, CIFAR-10 | 100 of 390 | {together('cifar10-')} | all three are shallower" in page
+    assert f"| the ImageNet subset | 100 of 195 | {together('imagenet-')} | no difference |" in page
+    assert f"| all eleven | – | {together('')} | no clear difference |" in page
 
 
 def test_three_of_nine_short_verdicts_would_turn_if_slopes_were_as_much_steeper(kept) -> None:
@@ -328,7 +329,8 @@ def test_averages_are_those_of_nine_settings_each(kept) -> None:
     said = averages(kept)
     for slopes in (printed, ours):
         assert f"{signed(np.mean(slopes))} ({signed(min(slopes))} to {signed(max(slopes))})" in said
-    assert "ours −1.09 (−1.88 to −0.20), 100 steps, 3 of 9 within" in said
+    assert "| −1.09 (−1.88 to −0.20) | `short` |" in said
+    assert "within −1.8 to −1.1. Of ours, 3 of 9 do." in said
     assert averages(Kept({}, {})) == ""
 
 

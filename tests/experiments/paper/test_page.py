@@ -133,7 +133,7 @@ def test_numbers_follow_the_tables(copy) -> None:
     assert sweep.fit("size").slope == pytest.approx(-1.25, abs=0.05)
     page = results_page(read_kept(copy), [])
     assert f"−{abs(sweep.fit('size').slope):.2f} (" in page
-    assert "(1 of 34 settings have a finished sweep, " in page
+    assert "1 of 34 settings have a finished sweep: " in page
     assert page.count("| CNN, CIFAR-10 | ") > page.count("| CNN, CIFAR-100 | "), "both protocols in a recipe's table"
 
 
@@ -147,9 +147,8 @@ def test_sizes_that_learn_nothing_are_left_out_of_the_fit_and_named() -> None:
     assert {curve.size for curve in sweep.learnt.curves} == {3, 4, 6, 8, 12, 16}
     assert sweep.fit("size") == sweep.learnt.fit("size")
     page = results_page(kept, [])
-    assert (
-        "24 and 30 layers are left out of the fit; the middle seed’s least loss there is less than 0.5 % below" in page
-    )
+    assert "\n- CNN + GELU, He variance, short: 24 and 30 layers\n" in page
+    assert "The middle seed’s least loss there is less than 0.5 % below that of guessing:" in page
     assert "(2.94e-2) | (2.04e-2) |" in page
     assert kept.sweeps["cifar10-cnn"].unlearnt == ()
 
@@ -228,7 +227,7 @@ def test_settings_of_one_protocol_have_an_offset(tmp_path) -> None:
     assert list(ratios) == [3, 4, 6, 8, 12, 16, 24, 30]
     assert list(ratios.values()) == pytest.approx([3.0] * 8)
     assert offsets(PADDING, kept) == (
-        "- CNN, zero padding: tuned rates are 3 of the baseline’s (3 to 3 at 8 sizes, paper)."
+        "Against the baseline:\n\n- CNN, zero padding: tuned rates are 3 of the baseline’s (3 to 3 at 8 sizes, paper)."
     )
     assert offsets(PADDING, replace(kept, sweeps={"cifar10-cnn": kept.sweeps["cifar10-cnn"]})) == ""
 
@@ -326,7 +325,7 @@ def test_what_was_found_is_said_of_the_tables_it_stands_beside_alone(copy) -> No
     (copy / "findings.md").write_text("A remark.\n<!-- first -->\nAll of it\nholds.\n\n<!-- cost -->\nLittle.\n")
     kept = read_kept(copy)
     assert kept.findings == {"first": "All of it\nholds.", "cost": "Little."}
-    assert "## The answer\n\nAll of it\nholds.\n\nA *slope* is" in results_page(kept, [])
+    assert "## The answer\n\nAll of it\nholds.\n\nThese terms are" in results_page(kept, [])
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -45,7 +45,7 @@ def test_a_setting_is_run_and_its_page_written(run, tmp_path) -> None:
 
 def test_the_papers_slope_stands_beside_ours(run) -> None:
     out, _ = run("pathsum", "--only", "energy-cifar10-resnet", "--protocol", "smoke")
-    row = next(line for line in out.splitlines() if "energy at initialisation" in line)
+    row = next(line for line in out.splitlines() if "energy at initialization" in line)
     assert "−1.5" in row
     assert "finished" in row
     assert " to " in row, "an interval"
