@@ -180,13 +180,14 @@ class Training:
 
     def _warmup(self) -> float | None:
         if self.schedule not in WARMING:
-            reason = "leave it out, or choose a schedule that warms up, warmup or warmup-cosine"
+            reason = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
             self._only("warmup", False, f"the schedule is {self.schedule}: {reason}")
             return None
         length = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup)
         if length == 0:
             cold = self.schedule.removeprefix("warmup").removeprefix("-") or "constant"
-            raise DepthlrError(f"training.warmup is 0: give a share of the budget, or the schedule {cold}.")
+            other = "" if self.schedule == "wsd" else f", or the schedule {cold}"
+            raise DepthlrError(f"training.warmup is 0: give a share of the steps, such as {WARMUP}{other}.")
         if length >= 1 and (length != round(length) or (self.steps is not None and length >= self.steps)):
             raise DepthlrError(
                 f"training.warmup is {length:g}: give a share below 1, or a whole number of steps below training.steps."
