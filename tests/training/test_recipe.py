@@ -17,7 +17,7 @@ from torch import nn
 from depthlr.data import load_digits
 from depthlr.data.examples import one_pass, split
 from depthlr.errors import DepthlrError
-from depthlr.training import Cell, SerialRunner, Task, Training
+from depthlr.training import Cell, SerialRunner, Task, Training, schedule
 from depthlr.training.augment import augment_batch, draw_chances, shift_images
 from depthlr.training.graphs import GraphRunner
 from depthlr.training.schedule import factors_of
@@ -119,6 +119,13 @@ def test_a_schedule_of_ones_own_is_called_with_the_step() -> None:
     assert factors_of("tests.training.test_recipe:halving", 3) == [1.0, 0.5, 0.25]
     with pytest.raises(DepthlrError, match=r"returned -0\.0.*|finite factor"):
         factors_of("tests.training.test_recipe:broken", 3)
+
+
+def test_a_schedule_of_ones_own_is_looked_up_once_in_a_run(monkeypatch) -> None:
+    looked_up: list[str] = []
+    monkeypatch.setattr(schedule, "python_callable", lambda name: looked_up.append(name) or halving)
+    assert factors_of("package:function", 3) == [1.0, 0.5, 0.25]
+    assert looked_up == ["package:function"]
 
 
 def broken(step: int) -> float:

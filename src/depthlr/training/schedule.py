@@ -22,7 +22,8 @@ def factors_of(schedule: str, steps: int, warmup: float = 0.0, cooldown: float =
         cooldown: Share of the steps over which `wsd` decays.
     """
     if is_python_name(schedule):
-        return [_own_factor(schedule, step) for step in range(steps)]
+        function = python_callable(schedule)
+        return [_checked(schedule, step, function(step)) for step in range(steps)]
     warm = 0
     if schedule in WARMING:
         warm = round(warmup) if warmup >= 1 else round(warmup * steps)
@@ -43,8 +44,7 @@ def _factor(schedule: str, step: int, steps: int, warm: int, decay_from: int) ->
     return rise
 
 
-def _own_factor(name: str, step: int) -> float:
-    factor = python_callable(name)(step)
+def _checked(name: str, step: int, factor: object) -> float:
     if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
         raise DepthlrError(f"{name}({step}) returned {factor!r}: a schedule returns a finite factor of at least 0.")
     return float(factor)
