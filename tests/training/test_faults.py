@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from tests.training.pretend_gpu import pretend_gpu  # noqa: F401 (a fixture)
-from tests.training.tiny import failing_task
+from tests.training.tiny import HangingTask, failing_task
 
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, Limits, Workers
@@ -47,6 +47,31 @@ def test_a_cell_that_hangs_is_given_up_and_the_pool_goes_on() -> None:
         pool.close()
     assert hung.failure == REASONS["hangs"]
     assert outcome.failure is None
+
+
+def test_a_worker_that_hangs_while_it_builds_the_model_is_given_up(monkeypatch) -> None:
+    monkeypatch.setenv("HANGS", "build")
+    assert failure_and_next(monkeypatch) == (REASONS["hangs"], None)
+
+
+def test_a_worker_that_hangs_while_it_starts_is_given_up(monkeypatch) -> None:
+    """It never says that it is ready: the task does not load."""
+    monkeypatch.setattr("depthlr.training.workers.START_SECONDS", 0.0)
+    monkeypatch.setenv("HANGS", "load")
+    assert failure_and_next(monkeypatch) == (REASONS["hangs"], None)
+
+
+def failure_and_next(monkeypatch) -> tuple[str | None, str | None]:
+    """How a cell fails in a worker that hangs, and the next cell in a worker that does not."""
+    pool = Workers(HangingTask(), 1, Limits(timeout=1.0))
+    try:
+        ((_, hung),) = pool.train(CELLS[:1])
+        monkeypatch.delenv("HANGS")
+        pool._limits = Limits()
+        ((_, outcome),) = pool.train(CELLS[:1])
+    finally:
+        pool.close()
+    return hung.failure, outcome.failure
 
 
 @pytest.mark.parametrize("how", ["raises", "exits", "memory"])

@@ -127,6 +127,22 @@ FAILURES = {
 }
 
 
+class HangingTask:
+    """Makes tasks, but hangs where the environment says: as a process loads it, or builds the model."""
+
+    def __setstate__(self, state: object) -> None:
+        if os.environ.get("HANGS") == "load":
+            hangs()
+
+    def __getstate__(self) -> dict[str, bool]:
+        return {"state": True}  # or nothing would be set
+
+    def __call__(self, size: int) -> Task:
+        if os.environ.get("HANGS") == "build":
+            hangs()
+        return tiny_task(size)
+
+
 def initialise_marked(model: nn.Module, seed: int) -> None:
     with torch.no_grad():
         for parameter in model.parameters():

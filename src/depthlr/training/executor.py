@@ -26,7 +26,8 @@ class Limits:
     """What a cell may cost.
 
     Args:
-        timeout: Seconds after which a cell is given up. None waits for ever.
+        timeout: Seconds after which a cell is given up. None waits for ever. The time that a worker process takes to
+            start does not count, up to `workers.START_SECONDS`.
         retries: How often a cell is tried again after its process died. An error of the model's own code is final.
     """
 
@@ -46,7 +47,9 @@ class Handle:
     def __init__(self, cell: Cell, executor: Executor) -> None:
         self.cell = cell
         self.tries = 0  # how often its training was begun
-        self.started = math.inf  # when it was begun last, by the monotonic clock
+        self.started = (
+            math.inf
+        )  # when it was begun last, by the monotonic clock; later than now while its process starts
         self._executor = executor
         self._outcome: Outcome | None = None
         self._begun = self._cancelled = False
@@ -294,7 +297,7 @@ class JobExecutor(Executor):
 
 
 def _seconds(handle: Handle) -> float:
-    """How long a cell has been trained; less than 0 if that has not begun."""
+    """How long a cell has been trained; less than 0 while its process starts."""
     return time.monotonic() - handle.started
 
 

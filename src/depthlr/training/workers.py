@@ -7,7 +7,6 @@ The task, with its examples, goes to the workers in one temporary file that they
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import tempfile
@@ -64,7 +63,7 @@ class Workers(JobExecutor):
         for handle in handles:
             worker = self._idle.pop() if self._idle else self._start()
             if not worker.ready:
-                handle.started = math.inf
+                handle.started = time.monotonic() + START_SECONDS
             with suppress(OSError):  # it died while idle, which is seen when its answer is read
                 worker.connection.send(handle.cell)
             chosen.append(worker)
@@ -120,6 +119,7 @@ DIED_AT_START = (
     'if __name__ == "__main__"); what had finished is kept: mend that, or take fewer workers '
     "(depthlr sweep --workers 1), and go on."
 )
+START_SECONDS = 300.0  # which a process has to import torch and load the task, besides the time limit of its cell
 _READY = "ready"
 
 
