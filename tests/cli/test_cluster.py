@@ -6,7 +6,10 @@ import importlib.util
 
 import pytest
 
+from depthlr.cluster.cluster import Cluster
 from depthlr.study.results import read_results
+from depthlr.training import Task
+from depthlr.training.serial import SerialExecutor
 
 STUDY = {
     "--model": "mlp?width=4",
@@ -42,6 +45,17 @@ def test_a_command_is_not_sent_to_a_cluster(run) -> None:
     code, _, err = run("sweep", "--command", "true {rate} {size} {seed}", "--sizes", "1,2", "--on", "ray")
     assert code == 2
     assert "for a command, use depthlr ask and tell" in err
+
+
+@pytest.mark.parametrize(("options", "tried"), [([], 1), (["--on", "slurm"], 0)])
+def test_one_step_is_tried_where_cells_train_and_not_on_the_machine_that_submits(
+    run, monkeypatch, options, tried: int
+) -> None:
+    steps: list[Task] = []
+    monkeypatch.setattr("depthlr.cli.sweep.try_step", steps.append)
+    monkeypatch.setattr(Cluster, "executor", lambda cluster, make_task, limits, workers: SerialExecutor(make_task))
+    assert run(*SWEEP, "--workers", "1", *options)[0] == 0
+    assert len(steps) == tried
 
 
 @pytest.mark.parametrize("library", [("ray", "ray"), ("slurm", "submitit")], ids=lambda pair: pair[0])

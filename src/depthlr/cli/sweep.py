@@ -215,9 +215,9 @@ def executor_for(
         raise DepthlrError(NOTHING_TO_TRAIN)
     # Picklable, so that worker processes can call it.
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
-    try_step(make_task(study.model.sizes[0]))
-    if cluster is not None:
+    if cluster is not None:  # nothing is tried here first: a login node may lack the GPU or the memory of the others
         return closing(cluster.executor(make_task, limits, workers))
+    try_step(make_task(study.model.sizes[0]))
     return open_executor(make_task, workers=workers, limits=limits)
 
 

@@ -75,14 +75,18 @@ class TrainingStep:
 
 
 class HeldOut:
-    """A model's loss and accuracy on held-out data, added up over one pass in batches."""
+    """A model's loss and accuracy on held-out data, added up over one pass in batches.
+
+    The batches are equal, because a captured CUDA graph has one shape. The remainder is dropped, so fewer examples than
+    there are batches are not evaluated. They are the same ones in every pass of every cell.
+    """
 
     def __init__(self, task: Task, examples: Examples, device: torch.device, *, channels_last: bool = False) -> None:
         self._examples, self._device, self._channels_last = examples, device, channels_last
         self._loss_fn, self._precision = task.loss_fn, task.training.precision
         order = one_pass(examples)
         self.batches = math.ceil(len(order) / task.training.batch)
-        batch = len(order) // self.batches  # alike, for a captured evaluation has one shape; a few may be left over
+        batch = len(order) // self.batches  # equal batches for CUDA graphs; the remainder is dropped
         self._order = order[: self.batches * batch].view(self.batches, batch)
         self._feed = open_feed(examples, batch, device, task.loaders)
         if self._feed is None:
