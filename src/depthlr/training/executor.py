@@ -47,9 +47,7 @@ class Handle:
     def __init__(self, cell: Cell, executor: Executor) -> None:
         self.cell = cell
         self.tries = 0  # how often its training was begun
-        self.started = (
-            math.inf
-        )  # when it was begun last, by the monotonic clock; later than now while its process starts
+        self.started = math.inf  # when it was begun last, by the monotonic clock; see `_seconds`
         self._executor = executor
         self._outcome: Outcome | None = None
         self._begun = self._cancelled = False
