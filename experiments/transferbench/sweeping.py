@@ -44,7 +44,7 @@ def sweep_task(
     try:
         until.check()
         with facts.timing("sweep_seconds", facts_file):
-            totals = {size: depth.total for size, depth in depths.items()}
+            totals = {size: len(depth.units) for size, depth in depths.items()}
             results = sweep_study(study, examples, totals, stores[0], until, workers=workers)
             _run_flanks(results, examples, stores[1], until, workers)
         complete = True

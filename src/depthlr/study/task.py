@@ -138,12 +138,13 @@ def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterIn
 
 
 def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
-    """The total depth of each size.
+    """The total depth of each size: how many units it has.
 
     Args:
         study: The study.
         input: The shape of one example, as a data set names it.
     """
     return {
-        size: effective_depth(*build(study.model.at(size), input=input, meta=True)).total for size in study.model.sizes
+        size: len(effective_depth(*build(study.model.at(size), input=input, meta=True)).units)
+        for size in study.model.sizes
     }

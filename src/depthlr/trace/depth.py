@@ -25,8 +25,8 @@ Units = int | Sequence[type[nn.Module]] | None
 class Depth:
     """A model's effective depth. `total` counts stem and head, `backbone` does not."""
 
-    total: int
-    backbone: int
+    total: float  # whole if it was counted; a depth given as a number may be fractional
+    backbone: float
     units: tuple[Unit, ...] = ()
     flags: tuple[str, ...] = ()
     norms: tuple[str, ...] = ()  # "pre-norm", "batch-norm": what most units have. Such models deviate from the law
@@ -35,7 +35,7 @@ class Depth:
     @property
     def plain(self) -> int:
         """Plain weighted layers on the minimal path (the paper's m)."""
-        return self.total - self.residual
+        return sum(u.kind == "plain" for u in self.units)
 
     @property
     def residual(self) -> int:
