@@ -578,7 +578,7 @@ def stock(layers: int) -> nn.Module:
 
 
 def test_the_law_marks_models_that_are_not_initialised_as_it_assumes() -> None:
-    carried = transfer_rate(0.1, stock(3), lambda: stock(9), X)
+    carried = transfer_rate(0.1, stock(3), lambda: stock(9), X, rule="law")
     assert (carried.in_scope, carried.initialization, carried.low) == (False, OTHER_INIT, None)
     assert carried.notes == (NOT_INIT,)
     assert "outside the rule's scope" in str(carried)
@@ -588,6 +588,38 @@ def test_the_law_marks_models_that_are_not_initialised_as_it_assumes() -> None:
         assert ready.low is not None
     copied = transfer_rate(0.1, stock(3), stock(9), X, rule="copy")
     assert (copied.in_scope, copied.initialization) == (True, OTHER_INIT)
+
+
+def test_models_of_other_initialisations_take_the_constant_exponent_by_default() -> None:
+    ready = init_(stock(9), X, seed=0)
+    for source, target in ((stock(3), ready), (ready, lambda: stock(3)), (stock(3), stock(9))):
+        assert transfer_rate(0.1, source, target, X) == transfer_rate(0.1, source, target, X, rule="constant")
+    assert transfer_rate(0.1, ready, init_(stock(3), X, seed=0), X).rule == "law"
+    assert transfer_rate(0.1, 11, 5).rule == "law"  # no weights are seen
+
+
+@pytest.mark.parametrize("rule", [None, "law", "constant", "copy"])
+def test_a_model_runs_once_for_its_depth_and_its_initialisation(rule) -> None:
+    runs = []
+    source, target = stock(3), stock(9)
+    for model in (source, target):
+        model.register_forward_hook(lambda model, *_: runs.append(model))
+    transfer_rate(0.1, source, target, X, rule=rule)
+    assert runs == [source, target]
+
+
+def test_a_recurrent_model_with_its_own_units_shows_no_initialisation() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(6, 6, batch_first=True), nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.head(self.lstm(x.squeeze(1))[0][:, -1])
+
+    for units in (2, [nn.LSTM, nn.Linear]):
+        carried = transfer_rate(0.1, Recurrent(), 8, X, rule="law", units=units)
+        assert (carried.source_depth, carried.initialization) == (2, UNSEEN)
 
 
 def test_depths_and_meta_models_show_no_initialisation_and_measured_models_count_as_they_are() -> None:

@@ -57,12 +57,27 @@ def init_plan(
         branch_scale: Which weights of a residual branch are scaled by K^(-1/2): "last", "each", "none", or "auto". Auto
             is the last one unless the model is a transformer.
     """
+    return plan_of(model, trace(model, example), variance=variance, branch_scale=branch_scale)
+
+
+def plan_of(
+    model: nn.Module, graph: Graph, *, variance: Variance = "gating", branch_scale: BranchScale = "auto"
+) -> tuple[ParameterInit, ...]:
+    """The same from a recorded run.
+
+    Args:
+        model: The model.
+        graph: A run of the model, recorded.
+        variance: As in `init_plan`.
+        branch_scale: As in `init_plan`.
+    """
     if variance not in ("gating", "he"):
         raise DepthlrError(f"variance={variance!r}: it is 'gating' (by the activation's q) or 'he' (q = 1/2).")
     if branch_scale not in ("auto", "last", "each", "none"):
         raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
+    if any(node.name in ops.RECURRENT for node in graph.nodes):
+        raise DepthlrError("the model is recurrent, and the paper's initialisation covers non-recurrent models alone.")
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
-    graph = trace(model, example)
     graph = replace(graph, nodes=[_with_slope(node, parameters) for node in graph.nodes])
     distances = compute_distances(graph)
     units = units_of(graph, distances)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 from torch.optim import SGD
@@ -16,11 +16,13 @@ from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.persistent import DrawnRate
 from depthlr.energy.step import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
-from depthlr.init.plan import follows_plan, init_plan
+from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
 from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
-from depthlr.trace.depth import Depth, Units, effective_depth
+from depthlr.trace.depth import Depth, Units, check_units, depth_of
+from depthlr.trace.graph import Graph
 from depthlr.trace.run import LossFn, is_sharded
+from depthlr.trace.tracing import trace
 
 UNEQUAL_GROUPS = (
     "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
@@ -84,7 +86,7 @@ class Recipe:
 
     def depth(self) -> Depth:
         """The effective depth of the recipe's model, counted on `example` or on the first of `batches`."""
-        ((depth, _),) = inspect_recipes(self)
+        (depth,) = count_depths(self)
         return depth
 
     @staticmethod
@@ -99,50 +101,82 @@ class Recipe:
         return recipe
 
 
-def inspect_recipes(*recipes: Recipe, seed: int = 0) -> list[tuple[Depth, str]]:
-    """The depth of each recipe's model, and how it is initialized.
+def count_depths(*recipes: Recipe, seed: int = 0) -> list[Depth]:
+    """The depth of each recipe's model.
 
     Args:
-        recipes: One batch serves all that have no example: the first of the first recipe that has batches.
+        recipes: Those without an example are counted on one batch: the first of the first recipe that has batches.
         seed: Seeds what a loader draws.
     """
+    batch = _batch_to_count_on(recipes, seed)
+    return [_count(recipe, batch).depth for recipe in recipes]
+
+
+def depths_and_initializations(*recipes: Recipe, seed: int = 0) -> list[tuple[Depth, str]]:
+    """The depth of each recipe's model, and how it is initialized. Both are seen in one run of the model.
+
+    Args:
+        recipes: As in `count_depths`.
+        seed: Seeds what a loader draws.
+    """
+    batch = _batch_to_count_on(recipes, seed)
+    return [_depth_and_initialization(recipe, batch) for recipe in recipes]
+
+
+def _batch_to_count_on(recipes: Sequence[Recipe], seed: int) -> Any:
     batches = next((recipe.batches for recipe in recipes if recipe.batches is not None), None)
-    needs_batch = batches is not None and any(recipe.example is None for recipe in recipes)
-    batch = batches_of(batches, 1, 1, seed)[0] if needs_batch else None
-    return [_inspect(recipe, batch) for recipe in recipes]
+    if batches is None or all(recipe.example is not None for recipe in recipes):
+        return None
+    return batches_of(batches, 1, 1, seed)[0]
 
 
-def _inspect(recipe: Recipe, batch: Any) -> tuple[Depth, str]:
+def _depth_and_initialization(recipe: Recipe, batch: Any) -> tuple[Depth, str]:
+    counted = _count(recipe, batch)
+    return counted.depth, _initialization(counted)
+
+
+class _Counted(NamedTuple):
+    depth: Depth
+    model: nn.Module | None = None
+    example: Any = None
+    graph: Graph | None = None  # None if the number of units is given
+
+
+def _count(recipe: Recipe, batch: Any) -> _Counted:
     build = recipe.build
     if isinstance(build, Depth):
-        return build, UNSEEN
+        return _Counted(build)
     if isinstance(build, MeasuredModel):
-        return build.depth, UNSEEN
+        return _Counted(build.depth)
     if isinstance(build, Energies):
-        return Depth(len(build.units), len(build.units)), UNSEEN
-    if isinstance(build, nn.Module):
-        return _count(build, recipe, batch)
-    if callable(build):
-        return _count(build_model(build), recipe, batch)
+        return _Counted(Depth(len(build.units), len(build.units)))
+    if callable(build):  # as models are, too
+        return _count_model(build if isinstance(build, nn.Module) else build_model(build), recipe, batch)
     if isinstance(build, bool) or not isinstance(build, Real) or not float(build) > 0:
         raise DepthlrError(f"a source or target is a model or a depth above 0, not {build!r}.")
-    return Depth(build, build), UNSEEN  # fractional depths are fine for arithmetic
+    return _Counted(Depth(float(build), float(build)))
 
 
-def _count(model: nn.Module, recipe: Recipe, batch: Any) -> tuple[Depth, str]:
-    example = recipe.example
+def _count_model(model: nn.Module, recipe: Recipe, batch: Any) -> _Counted:
+    example, units = recipe.example, recipe.units
     if example is None:
         if batch is None:
             raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
         example = inputs_of(model, batch)
-    return effective_depth(model, example, units=recipe.units), _initialization(model, example)
+    check_units(units)
+    if isinstance(units, int):
+        return _Counted(Depth(units, units), model, example)
+    graph = trace(model, example, allow_recurrence=units is not None)
+    return _Counted(depth_of(graph, units), model, example, graph)
 
 
-def _initialization(model: nn.Module, example: Any) -> str:
-    if is_sharded(model) or any(parameter.is_meta for parameter in model.parameters()):
+def _initialization(counted: _Counted) -> str:
+    model, graph = counted.model, counted.graph
+    if model is None or is_sharded(model) or any(parameter.is_meta for parameter in model.parameters()):
         return UNSEEN
     try:
-        plan = init_plan(model, example)
+        graph = trace(model, counted.example) if graph is None else graph
+        plan = plan_of(model, graph)
     except DepthlrError:  # a recurrent model, whose depth the user gives by units=
         return UNSEEN
     return AS_INIT if follows_plan(model, plan) else OTHER_INIT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from torch import nn
@@ -26,10 +27,11 @@ from depthlr.transfer.recipe import (
     Energies,
     ModelLike,
     Recipe,
+    count_depths,
+    depths_and_initializations,
     family_of,
     group_notes,
     group_ratios,
-    inspect_recipes,
     optimizer_notes,
 )
 
@@ -84,8 +86,21 @@ class ByDepth:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the effective depths of both models. Arguments are those of `Rule.carry`."""
+        return self.carry_between(rate, source, target, depths_and_initializations(source, target, seed=self.seed))
+
+    def carry_between(
+        self, rate: float, source: Recipe, target: Recipe, counted: Sequence[tuple[Depth, str]]
+    ) -> CarriedRate:
+        """The same for models that were counted before.
+
+        Args:
+            rate: The rate tuned on the source.
+            source: The recipe that was tuned.
+            target: The recipe that needs a rate.
+            counted: Depth and initialization of the source and of the target, from `depths_and_initializations`.
+        """
         rule = self.rule
-        (source_depth, source_init), (target_depth, target_init) = inspect_recipes(source, target, seed=self.seed)
+        (source_depth, source_init), (target_depth, target_init) = counted
         multipliers = source_depth.multiplier, target_depth.multiplier
         if rule.refuses_multiplier and not math.isclose(*multipliers):
             raise DepthlrError(MULTIPLIED.format(*multipliers))
@@ -195,7 +210,7 @@ class Fitted:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate along the slope of the fitted line. Arguments are those of `Rule.carry`."""
-        (source_depth, _), (target_depth, _) = inspect_recipes(source, target)
+        source_depth, target_depth = count_depths(source, target)
         depths = source_depth.total, target_depth.total
         ratio = depths[1] / depths[0]
         factor = ratio**self.fit.slope
@@ -258,7 +273,8 @@ def transfer_rate(
         source: A depth, a model, a function that builds it, energies measured before, or a `Recipe`.
         target: The same. Functions that build the models let `Measured` average over initializations.
         example: An input on which a model's depth is counted. None takes the first of `batches`.
-        rule: A rule, or its name. None takes the one that `recommended_rule` names for the recipes.
+        rule: A rule, or its name. None takes the one that `recommended_rule` names for the recipes, and for how the
+            models are initialized.
         batches: What the step is measured on, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model. None is "sgd".
@@ -290,12 +306,25 @@ def transfer_rate(
     if not isinstance(target, Recipe):
         target = Recipe(target, **entries)
     if rule is None:
-        schedule = target.schedule if source.schedule == "constant" else source.schedule
-        steps = max(source.steps or 0, target.steps or 0)
-        rule = recommended_rule(schedule=schedule, steps=steps, measurable=source.batches is not None)
+        return _carry_by_default(rate, source, target, options)
     if isinstance(rule, str):
         rule = make_rule(rule, **options)
     return rule.carry(rate, source, target)
+
+
+def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict[str, Any]) -> CarriedRate:
+    recommend = partial(
+        recommended_rule,
+        schedule=target.schedule if source.schedule == "constant" else source.schedule,
+        steps=max(source.steps or 0, target.steps or 0),
+        measurable=source.batches is not None,
+    )
+    if recommend() == recommend(own_init=True):  # nothing depends on the initialization
+        return make_rule(recommend(), **options).carry(rate, source, target)
+    counted = depths_and_initializations(source, target, seed=options["seed"])
+    own_init = any(initialization == OTHER_INIT for _, initialization in counted)
+    rule = ByDepth(rule_named(recommend(own_init=own_init)), options["family"], options["seed"])
+    return rule.carry_between(rate, source, target, counted)
 
 
 def _arguments(names: Iterable[str]) -> str:
