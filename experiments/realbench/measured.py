@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
-from depthlr.energy.batches import PERSISTENT_BATCHES, batches_by_seed, depth_on, draw_models
+from depthlr.energy.batches import PERSISTENT_BATCHES, batches_for_seeds
+from depthlr.energy.initializations import depth_on, draw_models
 from depthlr.energy.persistent import persistent_energies, rate_over_draws
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
@@ -86,7 +87,7 @@ def write_measured(
     def measure(size: int) -> Values:
         models = Models(study, size, examples, device)
         asked = models.recipe(batches or SEEDS * PERSISTENT_BATCHES)
-        drawn = batches_by_seed(asked.batches, SEEDS, None, 0)
+        drawn = batches_for_seeds(asked.batches, SEEDS, None, 0)
         models_by_name = {"model": draw_models(models.draw, range(SEEDS))}
         values: Values = {"depth": depth_on(models.draw(), drawn.first).total, "refused": None}
         try:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from depthlr.energy.batches import draw_models
+from depthlr.energy.initializations import draw_models
 
 SOURCES = {
     "torch": lambda: float(torch.rand(())),

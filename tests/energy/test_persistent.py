@@ -11,17 +11,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.over_seeds import persistent_energy_over_seeds
 from tests.reference import dense_persistent_energy
 from torch import Tensor, nn
 
 from depthlr.data.digits import digits_batches
-from depthlr.energy import (
-    PersistentEnergy,
-    persistent_energy,
-    persistent_energy_over_seeds,
-    update_energy,
-    update_energy_over_seeds,
-)
+from depthlr.energy import PersistentEnergy, persistent_energy, update_energy, update_energy_over_seeds
 from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import LEAST_SHARE
 from depthlr.errors import DepthlrError

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.over_seeds import persistent_energy_over_seeds
 from torch import nn
 
 from depthlr import (
@@ -24,8 +25,7 @@ from depthlr import (
 )
 from depthlr.cli import main
 from depthlr.data.batches import random_batches
-from depthlr.energy import persistent_energy_over_seeds
-from depthlr.energy.progress import count_batch, measuring, progress_line, stderr_line, use_display
+from depthlr.energy.progress import count_batch, labelled, measuring, progress_line, stderr_line, use_display
 
 BATCHES = random_batches(torch.zeros(1, 6), (1, 3), 16, 7, seed=0)
 MANY = random_batches(torch.zeros(1, 6), (1, 3), 16, 34, seed=0)
@@ -135,9 +135,9 @@ def test_a_notebook_has_the_line_too(monkeypatch) -> None:
 
 def test_outside_of_a_measurement_a_batch_is_nothing() -> None:
     count_batch()
-    with recorded() as told, measuring(1, "one"):
+    with recorded() as told, labelled("nothing is open"), measuring(1), labelled("one"):
         count_batch()
-    assert told == [("one", 0, 1), ("one", 1, 1)]
+    assert told == [("measuring", 0, 1), ("one", 0, 1), ("one", 1, 1)]
     assert progress_line("one", 1, 2, 3.0).endswith("1 of 2 batches, 3 s left")
 
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.over_seeds import persistent_energy_over_seeds
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, check_transfer, init_
 from depthlr.data.batches import random_batches
 from depthlr.data.digits import digits_batches
-from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws
+from depthlr.energy import PersistentEnergy, rate_over_draws
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP

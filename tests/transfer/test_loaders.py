@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.over_seeds import persistent_energy_over_seeds
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
-from depthlr.energy import PersistentEnergy, persistent_energy_over_seeds, rate_over_draws, update_energy_over_seeds
-from depthlr.energy.batches import GRADIENT_BATCHES, batches_by_seed
+from depthlr.energy import PersistentEnergy, rate_over_draws, update_energy_over_seeds
+from depthlr.energy.batches import GRADIENT_BATCHES, batches_for_seeds
 from depthlr.models.mlp import MLP
 from depthlr.transfer.measured import Measured
 
@@ -152,18 +153,18 @@ def places(found: Iterator[list[Batch]]) -> list[list[int]]:
     ],
 )
 def test_every_seed_has_its_own_where_there_are_enough(kind, count: int, expected: list[list[int]]) -> None:
-    found = batches_by_seed(kind(count), 3, 4, seed=0)
+    found = batches_for_seeds(kind(count), 3, 4, seed=0)
     assert int(found.first[0][0, 1]) == 0
-    assert places(found.each) == expected
+    assert places(found.per_seed) == expected
 
 
 def test_without_a_limit_all_of_a_list_are_used() -> None:
     enough, few = 2 * EACH + 3, 2 * EACH - 1
     own = [list(range(EACH + 1)), list(range(EACH + 1, 2 * EACH + 2))]
-    assert places(batches_by_seed(list(Stream(enough)), 2, None, seed=0).each) == own
-    assert places(batches_by_seed(list(Stream(few)), 2, None, seed=0).each) == [list(range(few))] * 2
-    assert places(batches_by_seed(Sized(few), 2, None, seed=0).each) == [list(range(EACH))] * 2
-    assert places(batches_by_seed(list(Stream(few)), 1, None, seed=0).each) == [list(range(few))]
+    assert places(batches_for_seeds(list(Stream(enough)), 2, None, seed=0).per_seed) == own
+    assert places(batches_for_seeds(list(Stream(few)), 2, None, seed=0).per_seed) == [list(range(few))] * 2
+    assert places(batches_for_seeds(Sized(few), 2, None, seed=0).per_seed) == [list(range(EACH))] * 2
+    assert places(batches_for_seeds(list(Stream(few)), 1, None, seed=0).per_seed) == [list(range(few))]
 
 
 LIMITED: dict[str, Callable[..., Any]] = {

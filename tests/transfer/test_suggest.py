@@ -9,15 +9,16 @@ from statistics import geometric_mean, stdev
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.over_seeds import persistent_energy_over_seeds
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
-from depthlr.energy.batches import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
-from depthlr.energy.persistent import LARGE_ERROR, persistent_energy_over_seeds, predicted_fall, readout_size_note
+from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
+from depthlr.energy.persistent import LARGE_ERROR, readout_size_note
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
-from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES
+from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES, predicted_fall
 
 BATCHES = random_batches(torch.zeros(1, 1, 6, 6), (1, 3), 8, 5, seed=0)
 PRECISE = [(x.double(), y) for x, y in BATCHES]

@@ -8,13 +8,14 @@ from itertools import pairwise, permutations
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.over_seeds import persistent_energy_over_seeds
 from torch import nn
 
 import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.batches import random_batches
-from depthlr.energy import persistent_energy_over_seeds, rate_over_draws
-from depthlr.energy.batches import EVAL_MODE_NOTE
+from depthlr.energy import rate_over_draws
+from depthlr.energy.initializations import EVAL_MODE_NOTE
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES

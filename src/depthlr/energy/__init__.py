@@ -5,7 +5,6 @@ from depthlr.energy.persistent import (
     DrawnRate,
     PersistentEnergy,
     persistent_energy,
-    persistent_energy_over_seeds,
     rate_over_draws,
 )
 from depthlr.energy.step import step_direction
@@ -18,7 +17,6 @@ __all__ = [
     "Spread",
     "UnitEnergy",
     "persistent_energy",
-    "persistent_energy_over_seeds",
     "rate_over_draws",
     "step_direction",
     "update_energy",

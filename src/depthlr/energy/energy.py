@@ -19,18 +19,19 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import check
-from depthlr.energy.batches import batches_of, check_batch, check_draws, draw_models, split_batch
+from depthlr.energy.batches import check_batch, read_batches, split_batch
 from depthlr.energy.gradient import (
-    Backward,
-    backward,
+    LossGradients,
     check_moves,
-    largest_entry,
+    largest_finite_entry,
+    loss_gradients,
     measurable,
     recorded_run,
-    same_conditions,
+    seeded_run,
 )
+from depthlr.energy.initializations import check_draws, draw_models
 from depthlr.energy.jvp import jvp, mean_product, value_and_change
-from depthlr.energy.progress import count_batch, measuring
+from depthlr.energy.progress import count_batch, labelled, measuring
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
@@ -138,17 +139,17 @@ def update_energy(
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
     record = partial(recorded_run, allow_recurrence=units is not None)
-    batches = batches_of(batches, limit, ENERGY_BATCHES, seed)
+    batches = read_batches(batches, limit, ENERGY_BATCHES, seed)
     energies = []
     with measuring(len(batches)):
         for batch in batches:
-            learned = backward(model, parameters, batch, loss_fn, seed, record=record)
+            learned = loss_gradients(model, parameters, batch, loss_fn, seed, record=record)
             depth = depth_of(learned.graph, units)  # while the GPU still computes the gradient
-            check_moves(largest_entry(learned.loss, learned.gradients))
+            check_moves(largest_finite_entry(learned.loss, learned.gradients))
             direction = step_direction(optimizer, model, learned.gradients)
             seen = batch if probe is None else check_batch(probe)
             arguments, _ = split_batch(seen, next(iter(parameters.values())).device)
-            with same_conditions(model, seed):
+            with seeded_run(model, seed):
                 energies.append(_measure(model, parameters, arguments, direction, learned, depth))
             count_batch()
     return _average(energies)
@@ -159,7 +160,7 @@ def _measure(
     parameters: dict[str, nn.Parameter],
     arguments: Arguments,
     direction: dict[str, Tensor],
-    learned: Backward,
+    learned: LossGradients,
     depth: Depth,
 ) -> Energy:
     """Energies at every unit's pre-activation and at the readout: the tangents of one forward-mode pass."""
@@ -268,10 +269,10 @@ def update_energy_over_seeds(
     """
     check_draws(seeds, optimizer)
     seed = check.seed("The seed", seed)
-    batches = batches_of(batches, limit, ENERGY_BATCHES, seed)  # once: a loader may return other batches the next time
+    batches = read_batches(batches, limit, ENERGY_BATCHES, seed)  # once: a loader may give others the next time
     energies = []
     with measuring(len(seeds) * len(batches)):
         for number, model in enumerate(draw_models(build, seeds), 1):
-            with measuring(0, f"initialization {number} of {len(seeds)}"):
+            with labelled(f"initialization {number} of {len(seeds)}"):
                 energies.append(update_energy(model, batches, loss_fn, optimizer, seed=seed, **options))
     return EnergyOverSeeds(tuple(energies))

@@ -14,6 +14,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batches import split_batch
+from depthlr.energy.step import dense
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_state, preserve_weights
@@ -41,7 +42,7 @@ def measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
 
 
 @contextlib.contextmanager
-def same_conditions(model: nn.Module, seed: int, loss_fn: LossFn | None = None) -> Iterator[None]:
+def seeded_run(model: nn.Module, seed: int, loss_fn: LossFn | None = None) -> Iterator[None]:
     """Run every pass inside under the same random state. State of the model and of the loss is restored.
 
     Args:
@@ -57,8 +58,8 @@ def same_conditions(model: nn.Module, seed: int, loss_fn: LossFn | None = None) 
 
 
 @dataclass(frozen=True)
-class Backward:
-    """The result of a backward pass on one batch."""
+class LossGradients:
+    """The loss of one batch and its gradients."""
 
     readout: int  # index of the output that the loss reads
     loss: Tensor
@@ -66,7 +67,7 @@ class Backward:
     graph: Graph  # of the forward pass; empty if it was not recorded
 
 
-def backward(
+def loss_gradients(
     model: nn.Module,
     parameters: Mapping[str, nn.Parameter],
     batch: Any,
@@ -75,8 +76,8 @@ def backward(
     *,
     readout: int | None = None,
     record: RecordRun | None = None,
-) -> Backward:
-    """Compute the gradient on one batch.
+) -> LossGradients:
+    """Compute the loss of one batch and its gradients.
 
     Args:
         model: The model, which is not changed.
@@ -93,7 +94,7 @@ def backward(
     arguments, target = split_batch(batch, next(iter(parameters.values())).device)
     leaves = _leaves_of(parameters)
     recorder = None
-    with same_conditions(model, seed, loss_fn):
+    with seeded_run(model, seed, loss_fn):
         if record is None:
             output = _run(model, leaves, arguments)
         else:
@@ -105,7 +106,7 @@ def backward(
         if recorder is not None:
             recorder.declare_output(output, index)
         gradients = _gradients_of(loss, leaves, parameters)
-    return Backward(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
+    return LossGradients(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
 
 
 def _run(model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments) -> Any:
@@ -239,11 +240,6 @@ def _gradients_of(
     return gradients
 
 
-def dense(gradient: Tensor) -> Tensor:
-    """A gradient that is not sparse."""
-    return gradient.to_dense() if gradient.is_sparse else gradient
-
-
 def add_gradients(one: Tensor, other: Tensor) -> Tensor:
     """Add two gradients. torch adds a dense and a sparse tensor in one order only."""
     return other + one if one.is_sparse else one + other
@@ -265,8 +261,8 @@ def _graph_behind(tensor: Tensor) -> set[Any]:
     return seen
 
 
-def largest_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
-    """The largest absolute entry of the gradient.
+def largest_finite_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
+    """The largest absolute entry of a gradient that must be finite.
 
     Args:
         loss: The loss on a batch.

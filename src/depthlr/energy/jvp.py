@@ -30,8 +30,9 @@ from depthlr.trace.preserve import preserve_state
 from depthlr.trace.recorder import OnValue, Watch
 from depthlr.trace.run import Arguments, cannot_run, has_floats
 
-# Norms of differences over that of the weights, each tried where the last is not exact enough. float32 rounds them by
-# about 1e-4, 1e-3 and 5e-3. In a smaller one fewer tokens change their experts, whose choice is a jump.
+# Lengths of the steps of a central difference, relative to the norm of the weights. The next one is tried if the last
+# is not exact enough. A shorter step has a larger rounding error (in float32 about 1e-4, 1e-3 and 5e-3), but it sends
+# fewer tokens to other experts, where the output jumps.
 DIFFERENCES = (1e-4, 1e-5, 2e-6)
 EXACT = 0.01  # relative error at which no smaller difference is tried
 LARGEST_ERROR = 0.1  # of a central difference, relative; beyond it nothing is measured
@@ -241,8 +242,12 @@ def mean_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _coordinates(tensor: Tensor) -> Tensor:
-    overflows = tensor.dtype in (torch.float16, torch.bfloat16)
-    return tensor.float() if overflows else as_real(tensor)
+    return as_real(widen_half(tensor))
+
+
+def widen_half(tensor: Tensor) -> Tensor:
+    """Half precision as float32, because sums and squares of half precision overflow."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def as_real(tensor: Tensor) -> Tensor:

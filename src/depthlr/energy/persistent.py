@@ -1,7 +1,8 @@
-"""Persistent energy: how far the common part of the steps of several batches moves the readout, relative to its size.
+"""Persistent energy: how far a step moves the readout, without batch noise and relative to the readout's size.
 
-Over a run the noise of single batches averages out, and the common part adds up. The common part therefore bounds the
-learning rate. Two halves of the batches give two steps d1 and d2, which are measured on one further batch:
+The step of a batch is a part that all batches have in common, plus noise. Over a run the noise averages out, and the
+common part adds up. The common part therefore bounds the learning rate. Two halves of the batches give two steps d1 and
+d2, which are measured on one further batch:
 
 P = <(dz . d1) (dz . d2)> / <z^2>        (at rate 1; dz = d z / d theta of the readout z, means over all coordinates)
 
@@ -12,29 +13,27 @@ The two halves have independent noise, so the mean of their product contains non
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import RAdam
 
 from depthlr import check
-from depthlr.energy.batches import SeedBatches, batches_by_seed, check_draws, checked_batches, draw_models, split_batch
+from depthlr.energy.batches import SeedBatches, read_three_or_more, split_batch
 from depthlr.energy.gradient import (
     add_gradients,
-    backward,
     check_moves,
-    dense,
-    largest_entry,
+    largest_finite_entry,
+    loss_gradients,
     measurable,
-    same_conditions,
+    seeded_run,
 )
-from depthlr.energy.jvp import as_real, jvp, mean_product, value_and_change
-from depthlr.energy.progress import count_batch, measuring
+from depthlr.energy.jvp import jvp, mean_product, value_and_change, widen_half
+from depthlr.energy.progress import count_batch, labelled, measuring
 from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.errors import DepthlrError
 from depthlr.trace.run import LossFn, readouts_of
@@ -42,7 +41,7 @@ from depthlr.trace.run import LossFn, readouts_of
 SEEDS = 8  # default number of initialisations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
 DRAW_SCATTER = 0.1  # standard deviation of log10(rate) over initialisations: the median over TransferBench's models
-NOISE = -0.5 * math.log10(LEAST_SHARE)  # log10 of the factor by which the rate may be too low if the energy is noisy
+NOISE = -0.5 * math.log10(LEAST_SHARE)  # decades by which the rate may be too low if the energy is noisy
 LARGE_ERROR = 0.15  # standard error of log10(rate), about the error of transferred rates
 CALIBRATED_SIZES = (0.022, 6.4)  # range of the readout's mean square over TransferBench's models, initialised by init_
 Gradients = dict[str, Tensor]
@@ -99,7 +98,7 @@ def persistent_energy(
     model, parameters = measurable(model)
     _check_first_step(optimizer, model)
     seed = check.seed("The seed", seed)
-    given = checked_batches(batches, limit, seed)
+    given = read_three_or_more(batches, limit, seed)
     with measuring(len(given)):
         return _measure(model, parameters, given, loss_fn, optimizer, seed)
 
@@ -118,9 +117,9 @@ def _measure(
     readout: int | None = None
     for index, batch in enumerate(training):
         # Dropout is noise too, so every batch has its own mask.
-        found = backward(model, parameters, batch, loss_fn, seed + index, readout=readout)
+        found = loss_gradients(model, parameters, batch, loss_fn, seed + index, readout=readout)
         readout = found.readout
-        largest = max(largest, largest_entry(found.loss, found.gradients))
+        largest = max(largest, largest_finite_entry(found.loss, found.gradients))
         losses.append(float(found.loss))
         _add(halves[index % 2], found.gradients)
         count_batch()
@@ -131,7 +130,7 @@ def _measure(
         mean = {name: total / number for name, total in half.items()}
         direction = step_direction(optimizer, model, mean)
         inputs, _ = split_batch(probe, next(iter(parameters.values())).device)
-        with same_conditions(model, seed + len(training)), jvp(model, parameters, direction, inputs) as output:
+        with seeded_run(model, seed + len(training)), jvp(model, parameters, direction, inputs) as output:
             value, change = value_and_change(readouts_of(output)[readout or 0])
             changes.append(change)
     count_batch()
@@ -160,37 +159,8 @@ def _check_first_step(optimizer: Any, model: nn.Module) -> None:
 def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
     """Add gradients to a running sum: all gradients of a large model would not fit in memory."""
     for name, gradient in gradients.items():
-        wide = gradient.float() if gradient.dtype in (torch.float16, torch.bfloat16) else gradient  # or it overflows
+        wide = widen_half(gradient)
         total[name] = add_gradients(total[name], wide) if name in total else wide
-
-
-def persistent_energy_over_seeds(
-    build: Callable[[], nn.Module],
-    seeds: Sequence[int],
-    batches: Any,
-    loss_fn: LossFn | None = None,
-    optimizer: Any = "sgd",
-    *,
-    seed: int = 0,
-    limit: int | None = None,
-) -> tuple[PersistentEnergy, ...]:
-    """Measure `persistent_energy` of `build()` for each seed.
-
-    Args:
-        build: Returns a new model with newly drawn weights.
-        seeds: One initialisation is measured for each.
-        batches: As in `persistent_energy`. Each seed has its own batches if there are enough; otherwise all share them.
-        loss_fn: As in `update_energy`.
-        optimizer: A factory or a name, since every model is new.
-        seed: Seeds dropout and what a loader draws.
-        limit: Batches per seed; seventeen of a loader if None.
-    """
-    check_draws(seeds, optimizer)
-    seed = check.seed("The seed", seed)
-    given = batches_by_seed(batches, len(seeds), limit, seed)
-    with measuring(len(seeds) * given.size):
-        (found,) = persistent_energies({"": draw_models(build, seeds)}, given, loss_fn, optimizer, seed=seed)
-    return found
 
 
 def persistent_energies(
@@ -212,11 +182,12 @@ def persistent_energies(
     """
     found: dict[str, list[PersistentEnergy]] = {name: [] for name in models}
     number = 0
-    for own in batches.each:
-        number += 1  # noqa: SIM113 (enumerate would keep the batches in memory while the next ones are read)
+    for own in batches.per_seed:
+        # `enumerate` would keep these batches while the next ones are read; each `del` below frees memory, too.
+        number += 1  # noqa: SIM113
         for name, drawn in models.items():
             for model in islice(drawn, 1):
-                with measuring(0, name), measuring(0, f"initialization {number}"):
+                with labelled(name), labelled(f"initialization {number}"):
                     found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
                 del model
         del own
@@ -250,8 +221,8 @@ def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
     decades = [math.log10(one.rate) for one in found]
     mean, number = fmean(decades), len(decades)
     noisy = sum(one.noisy for one in found) / number
-    # Add one prior initialisation with the usual deviation, because a few may agree by chance. The error from noise
-    # does not average out: it is the same in all.
+    # A few initialisations may agree by chance. So one more is counted, at the usual distance from the mean. Noise
+    # makes the rates of all initialisations too low, so its error does not shrink with their number.
     variance = (DRAW_SCATTER**2 + sum((one - mean) ** 2 for one in decades)) / number
     error = math.hypot(math.sqrt(variance / number), noisy * NOISE)
     return DrawnRate(mean, error if number > 1 else None, 2 * noisy >= 1)
@@ -268,28 +239,3 @@ def readout_size_note(found: Sequence[PersistentEnergy]) -> str | None:
         f"the readout starts with a mean square of {size:.2g} ({cause}), and measured rates were compared with tuned "
         f"ones at {least:g} to {most:g} alone: initialise by init_, or do not trust this one."
     )
-
-
-def predicted_fall(
-    model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
-) -> float:
-    """The predicted fall of the loss on a batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
-
-    g is the gradient and d the step. At the Polyak step, rate L / F, the predicted fall is the whole loss L. F is
-    negative if the loss would rise.
-
-    Args:
-        model: As in `persistent_energy`.
-        batch: One batch.
-        loss_fn: As in `update_energy`.
-        optimizer: As in `update_energy`.
-        seed: Seeds dropout.
-    """
-    model, parameters = measurable(model)
-    gradients = backward(model, parameters, batch, loss_fn, seed).gradients
-    direction = step_direction(optimizer, model, gradients)
-    products = []
-    for name, gradient in gradients.items():
-        change = as_real(direction[name]).double()
-        products.append((as_real(dense(gradient)).double() * change).sum())
-    return -float(torch.stack(products).sum())

@@ -1,8 +1,8 @@
 """Progress of a measurement: what is being measured, how many of its batches are done, and how many there are.
 
 A function that measures opens a `measuring` block with its number of batches, and reports each with `count_batch`. A
-block inside another is a part of it. The display is called after every change. By default it is a line on stderr, if a
-terminal or a notebook is attached.
+`labelled` block says which part is measured. The display is called after every change. By default it is a line on
+stderr, if a terminal or a notebook is attached.
 """
 
 from __future__ import annotations
@@ -49,32 +49,46 @@ def use_display(display: Display) -> Iterator[None]:
 
 
 @contextmanager
-def measuring(total: int, what: str = "") -> Iterator[None]:
-    """Measure on `total` batches, each of which `count_batch` reports.
+def measuring(total: int) -> Iterator[None]:
+    """Show the progress of a measurement. `count_batch` reports each of its batches.
+
+    Inside another `measuring` block it does nothing, because the outer block has counted these batches.
 
     Args:
-        total: The number of batches. A block inside another only adds a label, since the outer one counted its batches.
-        what: A label of what is measured.
+        total: The number of batches.
     """
-    outer = _open.get()
-    if outer is not None:
-        before = outer.what
-        outer.what = ", ".join(filter(None, (before, what)))
-        outer.report()
-        try:
-            yield
-        finally:
-            outer.what = before
+    if _open.get() is not None:
+        yield
         return
     display = _display.get() or stderr_line
     with display() as tell:
-        opened = _Progress(tell, what, total)
+        opened = _Progress(tell, "", total)
         token = _open.set(opened)
         try:
             opened.report()
             yield
         finally:
             _open.reset(token)
+
+
+@contextmanager
+def labelled(what: str) -> Iterator[None]:
+    """Add a label to the measurement that is open, such as "initialization 2 of 3".
+
+    Args:
+        what: The label. Labels of inner blocks follow those of outer blocks, with commas between them.
+    """
+    progress = _open.get()
+    if progress is None:
+        yield
+        return
+    before = progress.what
+    progress.what = ", ".join(filter(None, (before, what)))
+    progress.report()
+    try:
+        yield
+    finally:
+        progress.what = before
 
 
 def count_batch() -> None:

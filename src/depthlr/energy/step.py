@@ -23,9 +23,15 @@ OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
 LARGEST_GROUP = "it is the rate of the parameter group with the largest rate; the others keep their ratios to it."
 
 
-def is_factory(optimizer: Any) -> bool:
-    """Can this make an optimizer for any model (a name or a callable), or is it bound to one?"""
+def fits_any_model(optimizer: Any) -> bool:
+    """Is this a name or a callable, which give every model an optimizer of its own?"""
     return isinstance(optimizer, str) or (callable(optimizer) and not isinstance(optimizer, Optimizer))
+
+
+def check_fits_any_model(optimizer: Any) -> None:
+    """Raise if the optimizer is bound to one model. New models need optimizers of their own."""
+    if not fits_any_model(optimizer):
+        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
 
 
 def has_stepped(optimizer: Optimizer) -> bool:
@@ -36,8 +42,9 @@ def has_stepped(optimizer: Optimizer) -> bool:
 def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The change of every parameter in one step at base rate 1.
 
-    The base rate is the largest rate of the groups that move; the others keep their ratio to it. A scheduler's warm-up
-    is left out (its `initial_lr` counts), and timm's `lr_scale` counts.
+    The base rate is the largest rate of the groups that a step changes. The others keep their ratio to it. If a
+    scheduler changed a group's rate, its `initial_lr` counts instead, so warm-up has no effect. timm's `lr_scale`
+    multiplies the rate.
 
     Args:
         optimizer: What `optimizers_of` takes.
@@ -55,8 +62,7 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
         id(p) for one in optimizers if isinstance(one, SparseAdam) for g in one.param_groups for p in g["params"]
     }
     for name, gradient in gradients.items():
-        dense = gradient.to_dense() if gradient.is_sparse else gradient
-        wide = dense.to(copies[name].dtype)
+        wide = dense(gradient).to(copies[name].dtype)
         copies[name].grad = wide.to_sparse(1) if gradient.is_sparse and id(copies[name]) in needs_sparse else wide
     base = _use_initial_rates(optimizers, {id(copies[name]) for name in gradients})
     for one in optimizers:
@@ -72,6 +78,11 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
                 f"{type(one).__name__} cannot take a step on these gradients ({kind_and_message(error)})."
             ) from error
     return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient that is not sparse."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _precise(tensor: Tensor) -> Tensor:
@@ -90,7 +101,7 @@ def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
     """
     if isinstance(optimizer, str):
         optimizer = named_optimizers(optimizer, model)
-    made = _call_factory(optimizer, model) if is_factory(optimizer) else optimizer
+    made = _call_factory(optimizer, model) if fits_any_model(optimizer) else optimizer
     if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
         made = made[0]  # Lightning: optimizers and schedulers
     optimizers = []
@@ -181,7 +192,7 @@ def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> flo
     groups = [group for one in optimizers for group in one.param_groups]
     if any("lr" not in group for group in groups):
         raise DepthlrError("a parameter group of the optimizer has no lr, so there is no rate to measure at.")
-    moved = [group for group in groups if moves(group) and moving & set(map(id, group["params"]))]
+    moved = [group for group in groups if group_moves(group) and moving & set(map(id, group["params"]))]
     if not moved:
         raise DepthlrError("every rate in the optimizer is 0: give it any positive rate (only ratios matter).")
     base = max(map(_given_rate, moved))
@@ -190,14 +201,14 @@ def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> flo
     return base
 
 
-def moves(group: Mapping[str, Any]) -> bool:
+def group_moves(group: Mapping[str, Any]) -> bool:
     """Does a step change any parameter of the group?"""
     return _step_rate(group) > 0 and any(parameter.requires_grad for parameter in group["params"])
 
 
 def rate_ratios(optimizers: Sequence[Optimizer]) -> tuple[float, ...]:
     """The rates of the groups that move, over the base rate: each once, to six digits, from large to small."""
-    moved = [group for one in optimizers for group in one.param_groups if moves(group)]
+    moved = [group for one in optimizers for group in one.param_groups if group_moves(group)]
     base = max(map(_given_rate, moved), default=1.0)
     return tuple(sorted({float(f"{_step_rate(group) / base:.6g}") for group in moved}, reverse=True))
 

@@ -14,8 +14,8 @@ from torch import Tensor, distributed
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map
 
-from depthlr.energy.batches import build_model
 from depthlr.energy.energy import Energy, update_energy
+from depthlr.energy.initializations import build_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer.rules import Recipe, Rule, transfer_rate

@@ -14,10 +14,11 @@ from typing import Any
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import batches_by_seed, build_model, check_draws, depth_on, draw_models, draws_new_weights
+from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
+from depthlr.energy.initializations import build_model, check_draws, depth_on, draw_models, draws_new_weights
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
-from depthlr.energy.progress import measuring
+from depthlr.energy.progress import labelled, measuring
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.fit import Fit, fit_power_law
@@ -161,13 +162,13 @@ def check_transfer(
     checked_sizes = _check_sizes(sizes)
     drawn_seeds = range(check.count("The number of seeds", seeds, least=1))
     check_draws(drawn_seeds, optimizer)
-    given = batches_by_seed(batches, len(drawn_seeds), limit, seed=0)
+    given = batches_for_seeds(batches, len(drawn_seeds), limit, seed=0)
     builds = {f"size {size}": partial(build, size) for size in checked_sizes}
     models = {name: draw_models(make, drawn_seeds) for name, make in builds.items()}
     energies = []
     with measuring(len(builds) * len(drawn_seeds) * (1 + given.size)):
         for name, make in builds.items():
-            with measuring(0, name):
+            with labelled(name):
                 energies.append(
                     update_energy_over_seeds(make, drawn_seeds, given.first, loss_fn, optimizer, units=units)
                 )

@@ -10,10 +10,10 @@ from typing import Any, cast
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import (
+from depthlr.energy.batches import batches_for_seeds
+from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
-    batches_by_seed,
     build_model,
     depth_on,
     draw_models,
@@ -29,7 +29,7 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import measuring
-from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, is_factory
+from depthlr.energy.step import LARGEST_GROUP, check_fits_any_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     AS_IT_IS,
@@ -132,7 +132,7 @@ class Measured:
         check_measuring("measured", recipe, builds.values())
         drawn = sum(not isinstance(build, nn.Module) for build in builds.values())
         seeds = range(self.seed, self.seed + (check.count("The number of seeds", self.seeds) if drawn else 1))
-        batches = batches_by_seed(recipe.batches, len(seeds), None, self.seed)
+        batches = batches_for_seeds(recipe.batches, len(seeds), None, self.seed)
         models = {}
         for name, build in builds.items():
             models[name] = iter([build]) if isinstance(build, nn.Module) else draw_models(build, seeds)
@@ -219,8 +219,7 @@ def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
             raise DepthlrError(f"The rule {rule!r} measures and needs two models, not {type(model).__name__}s.")
     if recipe.batches is None:
         raise DepthlrError(f"The rule {rule!r} needs batches= for the step it measures.")
-    if not is_factory(recipe.optimizer):
-        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
+    check_fits_any_model(recipe.optimizer)
 
 
 def _measured_model(recipe: Recipe, energies: Sequence[PersistentEnergy], batch: Any) -> MeasuredModel:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.batches import Build, batches_of, build_model, inputs_of
+from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
+from depthlr.energy.initializations import Build, build_model
 from depthlr.energy.persistent import DrawnRate
 from depthlr.energy.step import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
@@ -127,7 +128,7 @@ def _batch_to_count_on(recipes: Sequence[Recipe], seed: int) -> Any:
     batches = next((recipe.batches for recipe in recipes if recipe.batches is not None), None)
     if batches is None or all(recipe.example is not None for recipe in recipes):
         return None
-    return batches_of(batches, 1, 1, seed)[0]
+    return read_batches(batches, 1, 1, seed)[0]
 
 
 def _depth_and_initialization(recipe: Recipe, batch: Any) -> tuple[Depth, str]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import batches_of
+from depthlr.energy.batches import read_batches
 from depthlr.energy.energy import ENERGY_BATCHES, update_energy
 from depthlr.energy.persistent import SEEDS
 from depthlr.energy.progress import measuring
@@ -177,7 +177,7 @@ class AmMup:
             check_measuring("am-mup", source, models)
             if not all(isinstance(model, nn.Module) for model in models):
                 raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
-            batches = batches_of(source.batches, None, ENERGY_BATCHES, self.seed)
+            batches = read_batches(source.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
             energies = [self._energy(recipe, batches, source) for recipe in (source, target)]
         means = [energy.aggregate(self.aggregate) for energy in energies]

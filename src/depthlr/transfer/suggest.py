@@ -8,32 +8,41 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.overrides import TorchFunctionMode
 
 from depthlr import check
-from depthlr.energy.batches import (
+from depthlr.energy.batches import batches_for_seeds, read_three_or_more
+from depthlr.energy.gradient import loss_gradients, measurable
+from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
     Build,
-    batches_by_seed,
     check_draws,
-    checked_batches,
     draw_models,
     draws_new_weights,
 )
+from depthlr.energy.jvp import as_real
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
     PersistentEnergy,
     persistent_energy,
-    predicted_fall,
     rate_over_draws,
     readout_size_note,
 )
-from depthlr.energy.progress import measuring
-from depthlr.energy.step import LARGEST_GROUP, has_stepped, moves, optimizers_of, rate_ratios
+from depthlr.energy.progress import labelled, measuring
+from depthlr.energy.step import (
+    LARGEST_GROUP,
+    dense,
+    group_moves,
+    has_stepped,
+    optimizers_of,
+    rate_ratios,
+    step_direction,
+)
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, EVIDENCE, NORMAL_QUANTILE
@@ -152,16 +161,16 @@ def suggest_rate(
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
     seed = check.seed("The seed", seed)
     if isinstance(model, nn.Module):
-        return _suggest([_measure(model, checked_batches(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
+        return _suggest([_measure(model, read_three_or_more(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
     count = check.count("The number of seeds", seeds, least=1)
     drawn_seeds = range(seed, seed + count)
     check_draws(drawn_seeds, optimizer)
-    given = batches_by_seed(batches, count, limit, seed)
+    given = batches_for_seeds(batches, count, limit, seed)
     found: list[_Measurement] = []
     with measuring(count * given.size):
         for number, drawn in enumerate(draw_models(model, drawn_seeds), 1):
-            with measuring(0, f"initialization {number} of {count}"):
-                measured = _measure(drawn, next(given.each), loss_fn, optimizer, seed)
+            with labelled(f"initialization {number} of {count}"):
+                measured = _measure(drawn, next(given.per_seed), loss_fn, optimizer, seed)
             found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
     return _suggest(found, schedule, same_weights=count > 1 and not draws_new_weights(model))
 
@@ -192,6 +201,31 @@ def _measure(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, optim
     with RecurrenceWatch() as watch:
         fall = predicted_fall(model, batches[0], loss_fn, optimizer, seed=seed)
     return _Measurement(energy, fall, optimizers, model.training, watch.seen)
+
+
+def predicted_fall(
+    model: nn.Module, batch: Any, loss_fn: LossFn | None, optimizer: Any = "sgd", *, seed: int = 0
+) -> float:
+    """The predicted fall of the loss on a batch in the optimizer's next step at rate 1, to first order: F = -<g, d>.
+
+    g is the gradient and d the step. At the Polyak step, rate L / F, the predicted fall is the whole loss L. F is
+    negative if the loss would rise.
+
+    Args:
+        model: As in `suggest_rate`.
+        batch: One batch.
+        loss_fn: As in `suggest_rate`.
+        optimizer: As in `suggest_rate`.
+        seed: Seeds dropout.
+    """
+    model, parameters = measurable(model)
+    gradients = loss_gradients(model, parameters, batch, loss_fn, seed).gradients
+    direction = step_direction(optimizer, model, gradients)
+    products = []
+    for name, gradient in gradients.items():
+        change = as_real(direction[name]).double()
+        products.append((as_real(dense(gradient)).double() * change).sum())
+    return -float(torch.stack(products).sum())
 
 
 class RecurrenceWatch(TorchFunctionMode):
@@ -258,7 +292,7 @@ def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
     """How much further momentum takes each moving group in the long run than in the first step, which was measured."""
     gains = []
     for one in optimizers:
-        for group in filter(moves, one.param_groups):
+        for group in filter(group_moves, one.param_groups):
             # Normalised steps (Adam, Muon) do not add up to longer ones.
             gains.append(_sgd_gain(group) if isinstance(one, SGD) else 1.0)
     return gains

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from depthlr.energy.persistent import predicted_fall
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
+from depthlr.transfer.suggest import predicted_fall
 
 X = torch.randn(16, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 BATCH = (X, X[:, :3].argmax(1))
