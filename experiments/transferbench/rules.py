@@ -82,7 +82,7 @@ def library(rule: rules.Rule, *, own_models: bool = False) -> Rule:
 
 def by_depth(rule: DepthRule) -> Rule:
     """A rule of the literature."""
-    return library(rules.ByDepth(rule), own_models=rule.over_updates)
+    return library(rules.ByDepth(rule), own_models=rule.counts == "updates")
 
 
 def of_steps(log_rate: Callable[[Step], float | None], *, curvature: bool = False, swept: bool = False) -> Rule:

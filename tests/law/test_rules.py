@@ -51,7 +51,7 @@ def test_rules_with_minus_three_halves_or_a_multiplier_warn_against_combining_th
 
 
 def test_pathsum_points_to_its_own_function():
-    assert RULES["pathsum"].counts_paths
+    assert RULES["pathsum"].counts == "paths"
     with pytest.raises(DepthlrError, match="pathsum_transfer"):
         RULES["pathsum"].carry(1e-2, 8, 32)
 

@@ -72,7 +72,7 @@ def test_rules_invert_and_compose(rule: str) -> None:
     assert there.assumes == RULES[rule].assumes
 
 
-@pytest.mark.parametrize("rule", [n for n, r in RULES.items() if not r.counts_paths])
+@pytest.mark.parametrize("rule", [n for n, r in RULES.items() if r.counts != "paths"])
 @pytest.mark.parametrize("optimizer", OPTIMIZER_FAMILIES)
 def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
     if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:

@@ -78,7 +78,7 @@ def transfer_command(
 
 def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
     source_depth, target_depth = _number(source), _number(target)
-    if source_depth is not None and target_depth is not None and rule in RULES and not RULES[rule].counts_paths:
+    if source_depth is not None and target_depth is not None and rule in RULES and RULES[rule].counts != "paths":
         return RULES[rule].carry(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[options.optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth

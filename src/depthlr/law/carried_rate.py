@@ -45,7 +45,7 @@ class Finding:
     """What tuned rates showed for models or optimizers with some property."""
 
     sentence: str
-    interval_held: bool  # did the law's 80 % interval hold about as often as it says?
+    interval_held: bool  # was the interval's coverage near 80 %?
 
 
 # TransferBench's errors are medians over the tasks' medians, of rates carried to a deeper model.
@@ -82,7 +82,7 @@ class ErrorBound:
     decades: float
     power: float
 
-    def between(self, source_depth: float, target_depth: float) -> float:
+    def at(self, source_depth: float, target_depth: float) -> float:
         """The bound in decades for a transfer between two depths.
 
         Args:
@@ -153,7 +153,7 @@ class CarriedRate:
     def __float__(self) -> float:
         return self.rate
 
-    def within(self, decades: float) -> CarriedRate:
+    def with_interval(self, decades: float) -> CarriedRate:
         """The same rate with an interval. Depths that are too far apart get none.
 
         Args:

@@ -67,10 +67,10 @@ class DepthRule:
         assumes: What must hold for it, in sentences.
         exponent_sgd: The power of the depth for the family "sgd". None if its authors prescribe nothing.
         exponent_adam: The same for the family "adam".
-        over_updates: Its authors' depth is the number of residual updates, without stem and head.
-        counts_paths: It is no power of the depth; `pathsum_transfer` takes the counts of units instead.
-        error: Takes two depths and returns the error in decades that `COVERAGE` of carried rates stay below. None if
-            the rule was not compared with tuned rates.
+        counts: The depth that it takes: "total"; "updates", the residual updates without stem and head; or "paths",
+            and then it is no power of a depth, and `pathsum_transfer` takes the counts of units.
+        error: Takes two depths and returns the 80th percentile of the error, in decades. None if the rule was not
+            compared with tuned rates.
         evidence: What the error was calibrated on.
         findings: What tuned rates showed for models and optimizers, by a property of these.
         needs_init: It holds for weights as `init_` draws them.
@@ -83,8 +83,7 @@ class DepthRule:
     assumes: str
     exponent_sgd: float | None
     exponent_adam: float | None
-    over_updates: bool = False
-    counts_paths: bool = False
+    counts: Literal["total", "updates", "paths"] = "total"
     error: Callable[[float, float], float] | None = None
     evidence: str = EVIDENCE
     findings: Mapping[str, Finding] = field(default_factory=dict)
@@ -116,7 +115,7 @@ class DepthRule:
             DepthlrError: The rule prescribes no power of the depth for this family.
         """
         exponent = self.exponent(family)
-        if self.counts_paths:
+        if self.counts == "paths":
             raise DepthlrError(
                 f"The rule {self.name!r} is not a power of the depth: "
                 "call pathsum_transfer with the counts of plain and residual units."
@@ -136,16 +135,18 @@ class DepthRule:
             family: The optimizer family.
         """
         new = self.new_rate(rate, source_depth, target_depth, family)
-        return self.report(rate, new, source_depth, target_depth, properties={ADAPTIVE} if family == "adam" else ())
+        return self.carried_rate(
+            rate, new, source_depth, target_depth, properties={ADAPTIVE} if family == "adam" else ()
+        )
 
-    def report(
+    def carried_rate(
         self,
         rate: float,
         new_rate: float,
         source_depth: float,
         target_depth: float,
         *,
-        unmet: Sequence[str] = (),
+        violations: Sequence[str] = (),
         properties: Collection[str] = (),
         initialization: str = UNSEEN,
     ) -> CarriedRate:
@@ -156,14 +157,14 @@ class DepthRule:
             new_rate: The rate at the target.
             source_depth: Effective depth of the source.
             target_depth: Effective depth of the target.
-            unmet: One note for each precondition of the rule that does not hold.
+            violations: One note for each precondition of the rule that does not hold.
             properties: Of the models and of the optimizer: keys of `findings`.
             initialization: How the models are initialized, if that is known.
         """
         if self.needs_init and initialization == OTHER_INIT:
-            unmet = [*unmet, NOT_INIT]
+            violations = [*violations, NOT_INIT]
         found = [finding for key, finding in self.findings.items() if key in properties]
-        in_scope = not unmet and all(finding.interval_held for finding in found)
+        in_scope = not violations and all(finding.interval_held for finding in found)
         carried = CarriedRate(
             rate=new_rate,
             rule=self.name,
@@ -171,14 +172,14 @@ class DepthRule:
             target_depth=target_depth,
             factor=new_rate / rate,
             assumes=self.assumes,
-            notes=(*unmet, *(finding.sentence for finding in found)),
+            notes=(*violations, *(finding.sentence for finding in found)),
             in_scope=in_scope,
             initialization=initialization,
             evidence=self.evidence,
         )
         if self.error is None or not carried.in_scope:
             return carried
-        return carried.within(self.error(source_depth, target_depth))
+        return carried.with_interval(self.error(source_depth, target_depth))
 
 
 RULES: dict[str, DepthRule] = {
@@ -213,7 +214,7 @@ RULES: dict[str, DepthRule] = {
         ),
         exponent_sgd=LAW_EXPONENT,
         exponent_adam=LAW_EXPONENT,
-        error=LAW_ERROR.between,
+        error=LAW_ERROR.at,
         findings=LAW_FINDINGS,
         needs_init=True,
         refuses_multiplier=True,
@@ -234,7 +235,7 @@ RULES: dict[str, DepthRule] = {
         ),
         exponent_sgd=0.0,
         exponent_adam=-0.5,
-        over_updates=True,
+        counts="updates",
     ),
     "completep": DepthRule(
         name="completep",
@@ -245,7 +246,7 @@ RULES: dict[str, DepthRule] = {
         ),
         exponent_sgd=None,
         exponent_adam=0.0,
-        over_updates=True,
+        counts="updates",
     ),
     "u-mup": DepthRule(
         name="u-mup",
@@ -256,7 +257,7 @@ RULES: dict[str, DepthRule] = {
         ),
         exponent_sgd=-0.5,
         exponent_adam=-0.5,
-        over_updates=True,
+        counts="updates",
     ),
     "pathsum": DepthRule(
         name="pathsum",
@@ -268,7 +269,7 @@ RULES: dict[str, DepthRule] = {
         ),
         exponent_sgd=None,
         exponent_adam=None,
-        counts_paths=True,
+        counts="paths",
     ),
 }
 

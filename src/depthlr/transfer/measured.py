@@ -47,16 +47,16 @@ from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ra
 ASSUMES = (
     "The best rate keeps the expected relative change of the readout per step: rate_target = rate_source * "
     "sqrt(E_source / E_target), where E is the persistent energy. Both models must be initialised as they will be "
-    "trained. If several initialisations are measured, the change of the rate is averaged with the law's. That is "
-    "wrong where a forward multiplier makes up for depth."
+    "trained. If several initialisations are measured, the change of the rate is averaged with the law's. The "
+    "law's part is wrong where a forward multiplier makes up for depth."
 )
 NOISY = (
     "the steps of different batches have hardly anything in common, so the measured rate is a guess: take more or "
     "larger batches."
 )
 NOT_COMPARED = (
-    "carried rates were compared with tuned ones across depth, and across width where it grows with depth and no more: "
-    "between these models there is no interval."
+    "carried rates were compared with tuned ones across depth, and for models that get wider at most as fast as "
+    "deeper: between these models there is no interval."
 )
 MUCH_LAW = 0.25  # the law's weight gets a note above this
 
@@ -81,16 +81,16 @@ class MeasuredChange:
             target_depth: Effective depth of the target.
         """
         if self.standard_error is None:
-            return ONE_DRAW_ERROR.between(source_depth, target_depth)
+            return ONE_DRAW_ERROR.at(source_depth, target_depth)
         scatter = NORMAL_QUANTILE * (1 - self.law_share) * self.standard_error
-        return max(MEASURED_ERROR.between(source_depth, target_depth), scatter)
+        return max(MEASURED_ERROR.at(source_depth, target_depth), scatter)
 
 
 @dataclass(frozen=True)
 class Measured:
     """The ratio of persistent energies at initialization, averaged with the law by how sure each is.
 
-    `carry` calls `measure` and then `between`, which is arithmetic on stored measurements.
+    `carry` calls `measure` and then `carry_measured`, which is arithmetic on stored measurements.
 
     Args:
         seeds: How many initializations are drawn, if functions build the models.
@@ -108,7 +108,7 @@ class Measured:
             source: The recipe that was tuned. Its batches, loss and optimizer are used.
             target: The recipe that needs a rate. Its model is counted by its own `units`.
         """
-        carried = self.between(rate, *self.measure(source, target))
+        carried = self.carry_measured(rate, *self.measure(source, target))
         return replace(carried, notes=(*carried.notes, *optimizer_notes(carried.rate, source.optimizer, source.build)))
 
     def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
@@ -167,7 +167,7 @@ class Measured:
         law = LAW_EXPONENT * math.log10(target_depth / source_depth)  # Prop. 1: eta* = kappa L^(-3/2)
         return MeasuredChange((1 - share) * measured + share * law, error, share)
 
-    def between(self, rate: float, source: MeasuredModel, target: MeasuredModel) -> CarriedRate:
+    def carry_measured(self, rate: float, source: MeasuredModel, target: MeasuredModel) -> CarriedRate:
         """Carry a rate between two measured models: arithmetic alone.
 
         Args:
@@ -203,7 +203,7 @@ class Measured:
             in_scope=in_scope,
             initialization=AS_IT_IS,
         )
-        return carried.within(change.error_bound(*depths)) if in_scope else carried
+        return carried.with_interval(change.error_bound(*depths)) if in_scope else carried
 
 
 def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:

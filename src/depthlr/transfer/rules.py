@@ -86,9 +86,9 @@ class ByDepth:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the effective depths of both models. Arguments are those of `Rule.carry`."""
-        return self.carry_between(rate, source, target, depths_and_initializations(source, target, seed=self.seed))
+        return self.carry_counted(rate, source, target, depths_and_initializations(source, target, seed=self.seed))
 
-    def carry_between(
+    def carry_counted(
         self, rate: float, source: Recipe, target: Recipe, counted: Sequence[tuple[Depth, str]]
     ) -> CarriedRate:
         """The same for models that were counted before.
@@ -108,16 +108,16 @@ class ByDepth:
         properties = {*source_depth.norms, *target_depth.norms}
         if ADAPTIVE in rule.findings and self._is_adaptive(source, target):
             properties.add(ADAPTIVE)
-        unmet = _depth_notes(source_depth, target_depth)
+        violations = _depth_notes(source_depth, target_depth)
         if rule.allows_tied:
-            unmet = [note for note in unmet if not TIED.match(note)]
+            violations = [note for note in violations if not TIED.match(note)]
         initialization = next((init for init in (OTHER_INIT, AS_INIT) if init in (source_init, target_init)), UNSEEN)
-        carried = rule.report(
+        carried = rule.carried_rate(
             rate,
             new_rate,
             source_depth.total,
             target_depth.total,
-            unmet=unmet,
+            violations=violations,
             properties=properties,
             initialization=initialization,
         )
@@ -125,8 +125,8 @@ class ByDepth:
         return replace(carried, notes=(*carried.notes, *notes))
 
     def _family(self, source: Recipe, target: Recipe) -> Family:
-        if self.rule.exponent_sgd == self.rule.exponent_adam and not self.rule.counts_paths:
-            return "sgd"  # either will do, so no optimizer need be made
+        if self.rule.exponent_sgd == self.rule.exponent_adam and self.rule.counts != "paths":
+            return "sgd"  # both exponents are equal: skip building the optimizer
         return self.family or family_of(source.optimizer, source.build, target.build)
 
     def _is_adaptive(self, source: Recipe, target: Recipe) -> bool:
@@ -140,7 +140,7 @@ class ByDepth:
 
 
 def Law(family: Family | None = None) -> ByDepth:
-    """The paper's rule: rate ~ depth^(-3/2).
+    """The paper's rule, rate ~ depth^(-3/2): a function that returns a `ByDepth`.
 
     Args:
         family: The optimizer's family, if it cannot be read from the optimizer.
@@ -149,7 +149,10 @@ def Law(family: Family | None = None) -> ByDepth:
 
 
 def Constant() -> ByDepth:
-    """One exponent for every recipe, rate ~ depth^(-0.2), fitted on real training: RealBench's design recipes."""
+    """One exponent for every recipe, rate ~ depth^(-0.2): a function that returns a `ByDepth`.
+
+    The exponent was fitted on real training, RealBench's design recipes.
+    """
     return ByDepth(RULES["constant"])
 
 
@@ -324,7 +327,7 @@ def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict
     counted = depths_and_initializations(source, target, seed=options["seed"])
     own_init = any(initialization == OTHER_INIT for _, initialization in counted)
     rule = ByDepth(rule_named(recommend(own_init=own_init)), options["family"], options["seed"])
-    return rule.carry_between(rate, source, target, counted)
+    return rule.carry_counted(rate, source, target, counted)
 
 
 def _arguments(names: Iterable[str]) -> str:
@@ -332,7 +335,7 @@ def _arguments(names: Iterable[str]) -> str:
 
 
 def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family: Family) -> float:
-    if rule.counts_paths:
+    if rule.counts == "paths":
         if family != "sgd":
             raise DepthlrError(
                 f"The rule {rule.name!r} is about SGD: its authors prescribe nothing for other optimizers."
@@ -340,7 +343,7 @@ def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family
         if not (source.units and target.units):
             raise DepthlrError(f"The rule {rule.name!r} counts paths and needs models, not depths: pass both models.")
         return pathsum_transfer(rate, source=(source.plain, source.residual), target=(target.plain, target.residual))
-    if rule.over_updates and source.residual and target.residual:
+    if rule.counts == "updates" and source.residual and target.residual:
         return rule.new_rate(rate, source.residual, target.residual, family)
     return rule.new_rate(rate, source.total, target.total, family)
 

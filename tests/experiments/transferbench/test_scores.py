@@ -384,7 +384,7 @@ def test_what_is_said_beside_the_law_is_what_the_committed_tables_show(fact, has
     sentence = " ".join(LAW_FINDINGS[fact].sentence.split())
     assert f"In {len(tasks)} short tasks the law missed the tuned rate by {law:.2f} decades" in sentence
     assert f"and 'measured' by {measured:.2f}" in sentence
-    held = [error <= LAW_ERROR.between(1, 2**apart) for one in tasks for apart, error in missed([one], "law").T]
+    held = [error <= LAW_ERROR.at(1, 2**apart) for one in tasks for apart, error in missed([one], "law").T]
     assert (np.mean(held) > COVERAGE - 0.1) is np.bool_(LAW_FINDINGS[fact].interval_held)
 
 
