@@ -10,10 +10,13 @@ import torch
 from torch import nn
 
 import depthlr
+from depthlr.energy.persistent import DrawnRate
 from depthlr.errors import DepthlrError
 from depthlr.law import RULES, fit_power_law
 from depthlr.law.carried_rate import CONSTANT_EVIDENCE, CarriedRate
 from depthlr.law.rules import CONSTANT_EXPONENT
+from depthlr.trace.depth import TIED, Depth, Flag
+from depthlr.transfer.recipe import MeasuredModel
 from depthlr.transfer.rules import AmMup, ByDepth, Constant, Fitted, Law, Measured, Recipe, make_rule, transfer_rate
 from experiments.realbench import judge
 from experiments.realbench.scores import Tuned
@@ -151,6 +154,22 @@ def test_the_constant_exponents_interval_holds_with_tied_embeddings_but_not_acro
     assert Constant().carry(0.1, small, large).low is not None
     assert Law().carry(0.1, small, large).low is None
     assert Constant().carry(0.1, small, wide).low is None
+
+
+@pytest.mark.parametrize(("kind", "held"), [(TIED, True), ("weight sharing", False), ("long skip", False)])
+def test_a_flag_counts_by_its_kind_and_not_by_its_words(kind: str, held: bool) -> None:
+    source, target = (Depth(size, size, flagged=(Flag(kind, "a sentence"),)) for size in (4, 8))
+    carried = transfer_rate(0.1, source, target, rule="constant")
+    assert (carried.in_scope, carried.low is not None) == (held, held)
+    assert carried.notes == (() if held else ("a sentence",))
+
+
+@pytest.mark.parametrize("in_scope", [True, False])
+def test_a_measurement_says_whether_it_is_in_scope_and_its_notes_do_not(in_scope: bool) -> None:
+    rate = DrawnRate(-1.0, 0.05, noisy=False)
+    source, target = (MeasuredModel(Depth(size, size), rate, ("a note",), in_scope=in_scope) for size in (4, 8))
+    carried = Measured().carry_measured(0.1, source, target)
+    assert (carried.in_scope, carried.notes) == (in_scope, ("a note",))
 
 
 def test_am_mup_compares_models() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -19,6 +19,14 @@ from depthlr.trace.tracing import trace
 from depthlr.trace.units import Unit, units_of
 
 Units = int | Sequence[type[nn.Module]] | None
+TIED = "tied weights"  # used twice, such as an embedding that is the head too
+
+
+class Flag(NamedTuple):
+    """A structure that the count does not cover."""
+
+    kind: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -28,9 +36,14 @@ class Depth:
     total: float  # whole if it was counted; a depth given as a number may be fractional
     backbone: float
     units: tuple[Unit, ...] = ()
-    flags: tuple[str, ...] = ()
+    flagged: tuple[Flag, ...] = ()
     norms: tuple[str, ...] = ()  # "pre-norm", "batch-norm": what most units have. Such models deviate from the law
     multiplier: float = 1.0  # the constant by which the typical residual branch is multiplied (Depth-muP, CompleteP)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """One sentence for each structure that the count does not cover."""
+        return tuple(flag.sentence for flag in self.flagged)
 
     @property
     def plain(self) -> int:
@@ -144,8 +157,8 @@ def _kinds(graph: Graph) -> str:
 BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
 
 
-def _scope_flags(graph: Graph, distances: Distances) -> tuple[str, ...]:
-    """Warnings about structures that the minimal-path convention does not cover, one sentence each."""
+def _scope_flags(graph: Graph, distances: Distances) -> tuple[Flag, ...]:
+    """Structures that the minimal-path convention does not cover."""
     flags = [_concatenation(graph, distances), _long_skip(graph, distances), *_sharing(graph)]
     return tuple(flag for flag in flags if flag)
 
@@ -187,31 +200,33 @@ def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:
     return False
 
 
-def _concatenation(graph: Graph, distances: Distances) -> str | None:
+def _concatenation(graph: Graph, distances: Distances) -> Flag | None:
     index = graph.readout
     while index != ROOT:
         node = graph.nodes[index]
         if node.name in ops.CONCATENATIONS and len({distances.units[i] for i in node.inputs}) > 1:
-            return (
+            return Flag(
+                "concatenation",
                 f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
-                "layers it skips, so the count is low; from Python, units= counts your own blocks."
+                "layers it skips, so the count is low; from Python, units= counts your own blocks.",
             )
         index = distances.previous[index]
     return None
 
 
-def _long_skip(graph: Graph, distances: Distances) -> str | None:
+def _long_skip(graph: Graph, distances: Distances) -> Flag | None:
     skipped = max(distances.layers_skipped)
     if skipped < 2:
         return None
     where = graph.path(distances.layers_skipped.index(skipped)) or "the top level"
-    return (
+    return Flag(
+        "long skip",
         f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "
-        "from Python, units= counts what it skips."
+        "from Python, units= counts what it skips.",
     )
 
 
-def _sharing(graph: Graph) -> list[str]:
+def _sharing(graph: Graph) -> list[Flag]:
     users: dict[str, list[int]] = {}
     for index, node in enumerate(graph.nodes):
         if node.weighted:
@@ -223,12 +238,13 @@ def _sharing(graph: Graph) -> list[str]:
     tied = [n for n in shared if n not in recurrent]
     flags = []
     if recurrent:
-        flags.append(
-            f"recurrence: {recurrent[0]} is applied {len(shared[recurrent[0]])} times in a row"
-            f"{_more(recurrent)}; the law covers non-recurrent models."
-        )
+        times = f"{len(shared[recurrent[0]])} times in a row{_more(recurrent)}"
+        sentence = f"recurrence: {recurrent[0]} is applied {times}; the law covers non-recurrent models."
+        flags.append(Flag("recurrence", sentence))
     if tied:
-        flags.append(f"weight sharing: {tied[0]} is used {len(shared[tied[0]])} times{_more(tied)}.")
+        uses = len(shared[tied[0]])
+        sentence = f"weight sharing: {tied[0]} is used {uses} times{_more(tied)}."
+        flags.append(Flag(TIED if uses == 2 else "weight sharing", sentence))
     return flags
 
 

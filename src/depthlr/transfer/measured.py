@@ -29,7 +29,7 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import measuring
-from depthlr.energy.step import LARGEST_GROUP, check_fits_any_model
+from depthlr.energy.step import check_fits_any_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     AS_IT_IS,
@@ -178,13 +178,15 @@ class Measured:
         depths = source.depth.total, target.depth.total
         change = self.change(source.rate, target.rate, *depths, one_width=not source.depth.other_widths(target.depth))
         notes = [*source.notes, *target.notes]
-        if source.rate.noisy or target.rate.noisy:
+        noisy, compared = source.rate.noisy or target.rate.noisy, _was_compared(source.depth, target.depth)
+        if noisy:
             notes.append(NOISY)
-        if not _was_compared(source.depth, target.depth):
+        if not compared:
             notes.append(NOT_COMPARED)
         notes += group_notes([source.group_ratios, target.group_ratios])
-        # The errors of guesses and of models in eval mode are unknown.
-        in_scope = not set(notes) - {SAME_WEIGHTS_NOTE, LARGEST_GROUP}
+        # An interval is stated only where measured rates were compared with tuned ones.
+        in_scope = source.in_scope and target.in_scope and compared and not noisy
+        in_scope = in_scope and source.group_ratios == target.group_ratios
         error = change.standard_error
         if error is not None and (error > LARGE_ERROR or change.law_share > MUCH_LAW):
             notes.append(
@@ -230,12 +232,14 @@ def _measured_model(recipe: Recipe, energies: Sequence[PersistentEnergy], batch:
         if not draws_new_weights(build):
             rate = replace(rate, standard_error=None)  # the same initialization several times
             notes.append(SAME_WEIGHTS_NOTE)
+    strange = readout_size_note(energies)
     if not model.training:
         notes.append(EVAL_MODE_NOTE)
-    if strange := readout_size_note(energies):
+    if strange:
         notes.append(strange)
     depth = depth_on(model, batch, recipe.units)
-    return MeasuredModel(depth, rate, tuple(notes), group_ratios(recipe.optimizer, model))
+    ratios = group_ratios(recipe.optimizer, model)
+    return MeasuredModel(depth, rate, tuple(notes), ratios, in_scope=model.training and not strange)
 
 
 def _was_compared(source: Depth, target: Depth) -> bool:

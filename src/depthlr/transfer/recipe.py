@@ -45,12 +45,14 @@ class MeasuredModel:
         rate: The rate at which its persistent energy is 1, over initializations.
         notes: What a user should know about the measurement.
         group_ratios: The rates of its parameter groups over the largest.
+        in_scope: False if a note says that such measurements were not compared with tuned rates.
     """
 
     depth: Depth
     rate: DrawnRate
     notes: tuple[str, ...] = ()
     group_ratios: tuple[float, ...] = (1.0,)
+    in_scope: bool = True
 
 
 ModelLike = int | float | Depth | nn.Module | Build | Energies | MeasuredModel

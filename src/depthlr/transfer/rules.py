@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -20,7 +19,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, finite_rate
 from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer, recommended_rule, rule_named
-from depthlr.trace.depth import Depth, Units
+from depthlr.trace.depth import TIED, Depth, Units
 from depthlr.trace.run import LossFn
 from depthlr.transfer.measured import Measured, check_measuring
 from depthlr.transfer.recipe import (
@@ -41,7 +40,6 @@ AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
     "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
-TIED = re.compile(r"weight sharing: \S+ is used 2 times")
 MULTIPLIED = (
     "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
     "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
@@ -108,9 +106,7 @@ class ByDepth:
         properties = {*source_depth.norms, *target_depth.norms}
         if ADAPTIVE in rule.findings and self._is_adaptive(source, target):
             properties.add(ADAPTIVE)
-        violations = _depth_notes(source_depth, target_depth)
-        if rule.allows_tied:
-            violations = [note for note in violations if not TIED.match(note)]
+        violations = _depth_notes(source_depth, target_depth, (TIED,) if rule.allows_tied else ())
         initialization = next((init for init in (OTHER_INIT, AS_INIT) if init in (source_init, target_init)), UNSEEN)
         carried = rule.carried_rate(
             rate,
@@ -348,8 +344,10 @@ def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family
     return rule.new_rate(rate, source.total, target.total, family)
 
 
-def _depth_notes(source: Depth, target: Depth) -> list[str]:
-    notes = list(dict.fromkeys(source.flags + target.flags))
+def _depth_notes(source: Depth, target: Depth, allowed: Collection[str]) -> list[str]:
+    """What speaks against a rule of depth, apart from flags of the kinds that it allows."""
+    flags = dict.fromkeys(source.flagged + target.flagged)
+    notes = [flag.sentence for flag in flags if flag.kind not in allowed]
     if widths := source.other_widths(target):
         notes.append(
             f"widths differ ({widths}): the rules know depth alone, and the best rate also falls "
