@@ -47,7 +47,7 @@ class Models:
 
     def draw(self) -> nn.Module:
         """A model whose weights its library draws anew."""
-        return build(self.study.model.at(self.size), input=self.examples.input)[0].to(self.device).train()
+        return build(self.study.model.spec_at(self.size), input=self.examples.input)[0].to(self.device).train()
 
     def at(self, seed: int) -> nn.Module:
         """The model that runs of this seed begin with."""

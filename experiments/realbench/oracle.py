@@ -153,7 +153,7 @@ def train_rates(
             known = kept.content().records
             missing = [cell for cell in wanted if cell not in known]
             if missing:
-                kept.ran_on(current_environment())
+                kept.record_environment(current_environment())
             left = len(missing)
             for place in range(0, len(missing), at_once):
                 for cell, outcome in executor.train(missing[place : place + at_once]):
@@ -180,7 +180,7 @@ def begin(recipe: RealRecipe, data: Path, store: Path, table: Path, tables: Path
         there = kept.content().records
         kept.put(*(record for record in records_of(job.known, study) if record.cell not in there))
         for environment in environments_of(table):
-            kept.ran_on(environment)
+            kept.record_environment(environment)
     return job
 
 

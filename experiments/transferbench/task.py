@@ -46,4 +46,6 @@ class Task:
     def depths(self, examples: Examples) -> dict[int, Depth]:
         """The effective depth at each size, counted without allocating a model."""
         model = self.study.model
-        return {size: effective_depth(*build(model.at(size), input=examples.input, meta=True)) for size in model.sizes}
+        return {
+            size: effective_depth(*build(model.spec_at(size), input=examples.input, meta=True)) for size in model.sizes
+        }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from depthlr.cli.sweep import executor_for
 from depthlr.data.sources import load
 from depthlr.study import Models, Progress, Search, Study, Training, depths_of, sweep
+from depthlr.study.executors import executor_for
 
 STUDY = Study(
     "digits with an mlp",

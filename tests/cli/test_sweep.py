@@ -14,10 +14,11 @@ import pytest
 import typer
 from tests.present.made_results import results_of
 
-import depthlr.cli.sweep as verb
+import depthlr.cli.train_study as driver
 from depthlr.cli.export import export_command
 from depthlr.cli.fit import fit_command
 from depthlr.cli.plot import plot_command
+from depthlr.cli.sweep import _print, sweep_command
 from depthlr.errors import DepthlrError
 from depthlr.present.report import render_report
 from depthlr.study import read_results, read_study
@@ -25,7 +26,7 @@ from experiments.landscape import LandscapeExecutor, landscape
 
 app = typer.Typer()
 for name, command in {
-    "sweep": verb.sweep_command,
+    "sweep": sweep_command,
     "fit": fit_command,
     "export": export_command,
     "plot": plot_command,
@@ -71,13 +72,13 @@ def stop_after(monkeypatch):
             return super().run(cell)
 
     @contextmanager
-    def stopping(study, examples, held_out, workers, limits, cluster):
+    def stopping(study, examples, held_out, workers, limits, make_executor):
         try:
             yield Stopping(landscape(1, study))
         finally:
             stop["closing"]()
 
-    monkeypatch.setattr(verb, "executor_for", stopping)
+    monkeypatch.setattr(driver, "executor_for", stopping)
     return stop
 
 
@@ -174,7 +175,7 @@ def test_an_argument_called_depth_is_not_taken_for_the_effective_depth(run, tmp_
 
 def test_a_seed_at_the_edge_does_not_count_in_the_best_rate(capsys):
     inside, cut_off = {1e-3: 2.0, 1e-2: 1.0, 1e-1: 1.5}, {1e-4: 1.0, 1e-3: 2.0}
-    verb._print(results_of({(3, 0): inside, (3, 1): cut_off, (6, 0): cut_off}), Path("s.sqlite"), json=False)
+    _print(results_of({(3, 0): inside, (3, 1): cut_off, (6, 0): cut_off}), Path("s.sqlite"), json=False)
     rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in row] for row in rows] == [
         ["3", "4", "1.00e-2", "1.00e-2", "1.00e-2", "1.0000"],

@@ -205,7 +205,7 @@ def test_it_names_what_ran_the_study_and_not_what_writes_the_report(path, tmp_pa
     moved = tmp_path / "moved.sqlite"
     with open_store(moved, STUDY) as store:
         for where in (HERE, THERE):
-            store.ran_on(where)
+            store.record_environment(where)
     assert f"{HERE}, then {THERE}" in unescape(render_report(moved, form)).replace("\\", "")
 
 

@@ -103,7 +103,7 @@ def test_the_smallest_study_has_the_papers_search():
     assert (study.training.optimizer, study.training.steps) == ("sgd", 100)
     assert study.search == Search("adaptive", 1e-4, 10.0, 80, (0, 1, 2))
     assert grid_spacing(study.search.rates) == pytest.approx(study.search.spacing)
-    assert str(study.model.at(6)) == "resnet?blocks=6&width=64"
+    assert str(study.model.spec_at(6)) == "resnet?blocks=6&width=64"
 
 
 def test_a_number_of_seeds_stands_for_the_first_ones():

@@ -118,12 +118,12 @@ def test_a_file_from_before_the_fact_was_kept_still_reads_and_goes_on(tmp_path):
 def test_what_a_newer_depthlr_adds_to_it_is_kept_and_not_stumbled_over(tmp_path):
     path = tmp_path / "new.sqlite"
     with open_store(path, STUDY) as store:
-        store.ran_on(LAPTOP)
+        store.record_environment(LAPTOP)
     change(path, "UPDATE facts SET value = ? WHERE name = 'environments'", json.dumps([{"device": "TPU", "jax": "1"}]))
     as_before_digests(path)
     assert read_results(path).environments == (Environment("TPU", "unknown", "unknown", "unknown"),)
     with open_store(path, STUDY) as store:
-        store.ran_on(LAPTOP)
+        store.record_environment(LAPTOP)
     assert read_results(path).environments[1] == LAPTOP
 
 

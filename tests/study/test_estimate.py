@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from depthlr.study.search import LIKELY, TRUST, CellCounts, SearchState, mean_cells
+from depthlr.study.search import PRIOR_CELLS, PRIOR_PAIRS, CellCounts, SearchState, mean_cells
 from depthlr.training.cell import Cell
 from experiments.landscape import study
 
@@ -31,12 +31,12 @@ def cells_per_pair(finished: list[int], at_work: list[int] = ()) -> float:
 
 
 def test_with_nothing_finished_a_pair_takes_what_smooth_curves_take():
-    assert cells_per_pair([]) == LIKELY
-    assert left([], cells(2, 0, 5)).likely == 3 * round(3 * LIKELY)
+    assert cells_per_pair([]) == PRIOR_CELLS
+    assert left([], cells(2, 0, 5)).likely == 3 * round(3 * PRIOR_CELLS)
 
 
 def test_finished_pairs_are_blended_with_what_was_expected():
-    assert cells_per_pair([30] * TRUST) == pytest.approx((30 + LIKELY) / 2)
+    assert cells_per_pair([30] * PRIOR_PAIRS) == pytest.approx((30 + PRIOR_CELLS) / 2)
     assert cells_per_pair([30] * 1000) == pytest.approx(30, rel=0.01)
     assert cells_per_pair([5] * 1000) == pytest.approx(5, rel=0.01)
 
@@ -53,7 +53,9 @@ def test_rough_curves_raise_the_estimate_and_smooth_ones_lower_it():
     ]
     assert by_count == sorted(by_count)
     assert by_count[2] > 2 * by_count[1]
-    a_size = round(3 * (TRUST * LIKELY + 2 * 40) / (TRUST + 2))  # of two seeds: the first scanned the grid
+    a_size = round(
+        3 * (PRIOR_PAIRS * PRIOR_CELLS + 2 * 40) / (PRIOR_PAIRS + 2)
+    )  # of two seeds: the first scanned the grid
     assert by_count[2] == 2 * a_size
 
 

@@ -49,7 +49,7 @@ def test_a_follower_reads_only_what_is_new_and_notices_another_study(path):
 
 def test_a_snapshot_is_what_the_store_reads(path):
     with open_store(path, STUDY, data_digest="11", depths={3: 4, 6: 7}) as store:
-        store.ran_on(HERE)
+        store.record_environment(HERE)
         store.put(finished(STUDY.search.rates[0]))
     snapshot = read_snapshot(path)
     assert snapshot.results == read_results(path)
@@ -61,7 +61,7 @@ def test_a_new_environment_is_news(path):
     follower = Follower(path)
     with open_store(path, STUDY) as store:
         before = follower.read()
-        store.ran_on(HERE)
+        store.record_environment(HERE)
         after = follower.read()
     assert (before.results.environments, after.results.environments) == ((), (HERE,))
     assert after.version > before.version

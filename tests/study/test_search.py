@@ -13,7 +13,7 @@ from tests.study.test_estimate import cells_per_pair
 
 from depthlr.study import Estimate, SearchState, missing_cells
 from depthlr.study.adaptive import APART, best_index, predict_optimum
-from depthlr.study.search import LEAST, PLANS
+from depthlr.study.search import LEAST_CELLS, PLANS
 from depthlr.training.cell import Cell
 from experiments.landscape import Landscape, landscape, study
 from experiments.speed.search import score
@@ -83,7 +83,7 @@ def estimated(given: Landscape, known: dict[Cell, float], missing: list[Cell]) -
         a_size = round(each * cells_per_pair(finished, at_work))
         likely = {size: min(most, a_size) for size, most in left.items()}
         likely[now] = min(left[now], max(len(missing), a_size - (search.points * each - left[now])))
-        least = len(missing) + LEAST * each * (len(left) - 1)
+        least = len(missing) + LEAST_CELLS * each * (len(left) - 1)
     seconds = float(sum(size * count for size, count in likely.items())) if known else None
     return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
 

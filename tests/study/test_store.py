@@ -210,7 +210,7 @@ def test_depths_that_are_no_table_of_depths_are_refused(filled, depths):
 )
 def test_a_changed_fact_is_refused_and_nothing_is_mixed(filled, name, before, after):
     with open_store(filled, STUDY) as store:
-        store.ran_on(Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7"))
+        store.record_environment(Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7"))
     if before:
         change(filled, "UPDATE facts SET value = replace(value, ?, ?) WHERE name = ?", before, after, name)
     else:

@@ -10,7 +10,7 @@ from depthlr.data.sources import load
 from depthlr.errors import DepthlrError
 from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.study.description import Models, Search, Study
-from depthlr.study.tune import carry_to_target, check_recipe, check_study, source_study
+from depthlr.study.tune import carry_to_target, check_recipe, source_study, verification_study
 from depthlr.training.training import Training
 
 SHORT = Study(
@@ -62,22 +62,22 @@ def test_a_short_recipe_is_measured_and_any_rule_can_be_named() -> None:
 
 
 def test_a_check_trains_the_target_at_three_rates_through_the_whole_schedule() -> None:
-    checked = check_study(LONG, 0.2, DIGITS)
+    checked = verification_study(LONG, 0.2, DIGITS)
     assert checked.model.sizes == (4,)
     assert checked.search.rates == pytest.approx((0.1, 0.2, 0.4))
     assert checked.search.seeds == (3,)
     assert (checked.training.steps, checked.training.warmup) == (60, 6)
     assert checked.training.schedule == "warmup-cosine"
-    shares = check_study(replace(LONG, training=replace(LONG.training, warmup=0.1)), 0.2, DIGITS)
+    shares = verification_study(replace(LONG, training=replace(LONG.training, warmup=0.1)), 0.2, DIGITS)
     assert shares.training.warmup == 0.1
 
 
 def test_a_check_in_full_has_the_recipes_own_training() -> None:
-    assert check_study(LONG, 0.2, DIGITS, 1).training == LONG.training
+    assert verification_study(LONG, 0.2, DIGITS, 1).training == LONG.training
     with pytest.raises(DepthlrError, match="--share"):
-        check_study(LONG, 0.2, DIGITS, 1.5)
+        verification_study(LONG, 0.2, DIGITS, 1.5)
 
 
 def test_epochs_are_counted_in_steps() -> None:
     epochs = replace(SHORT, training=Training(epochs=4, batch=32, metric="last_epoch"))
-    assert check_study(epochs, 0.2, DIGITS).training.steps == round(0.1 * 4 * (len(DIGITS) // 32))
+    assert verification_study(epochs, 0.2, DIGITS).training.steps == round(0.1 * 4 * (len(DIGITS) // 32))

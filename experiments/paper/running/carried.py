@@ -79,7 +79,7 @@ def _carrier(name: str, study: Study, examples: Examples, rate: float, source: i
     def recipe(size: int) -> Recipe:
         if name == "am-mup":
             return Recipe(initial_energies(study, size, examples, ENERGY_SEEDS, default_device()), optimizer=optimizer)
-        depth = effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+        depth = effective_depth(*build(study.model.spec_at(size), input=examples.input, meta=True))
         if name != "measured":
             return Recipe(depth, optimizer=optimizer)
         drawn = initial_measured_rate(study, size, examples, ENERGY_SEEDS, default_device())

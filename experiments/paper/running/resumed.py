@@ -89,7 +89,7 @@ def _fill(store: Path, job: Job, written: Mapping[str, Any], rows: Rows) -> None
     part.unlink(missing_ok=True)
     with open_store(part, job.study, data_digest=written["data"]["digest"], depths=depths) as kept:
         for environment in written["environments"]:
-            kept.ran_on(environment)
+            kept.record_environment(environment)
         for row in rows:
             kept.put(record_of(row))
     part.replace(store)

@@ -72,7 +72,7 @@ def _swept(
         if known:
             with open_store(job.store, study) as store:
                 for environment in longer.environments:
-                    store.ran_on(environment)
+                    store.record_environment(environment)
     with (
         facts.timing("sweep_seconds", job.facts, job.at_once) as done,
         watch(study) as progress,

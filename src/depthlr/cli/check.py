@@ -42,7 +42,7 @@ def check_command(
     builders: dict[int, Callable[[], nn.Module]] = {}
     batches: Batches | None = None  # every size is measured on the examples of the first
     for size in models.sizes:
-        given = prepare_measurement(str(models.at(size)), on, batches=batches)
+        given = prepare_measurement(str(models.spec_at(size)), on, batches=batches)
         builders[size], batches = given.build, given.batches
 
     def build(size: int) -> nn.Module:

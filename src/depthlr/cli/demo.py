@@ -16,7 +16,7 @@ import typer
 from depthlr.check import count
 from depthlr.cli.measurement import progress_bar
 from depthlr.cli.output import print_note, print_table
-from depthlr.cli.sweep import train_study
+from depthlr.cli.train_study import train_study
 from depthlr.cli.tune import print_tuning
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -19,27 +15,20 @@ import typer
 from depthlr.cli.fit import fit_json
 from depthlr.cli.options import Json, Timeout, expand_options, is_study_file, parse_sizes
 from depthlr.cli.output import print_json, print_note, print_notes, print_table
-from depthlr.cli.sweep_progress import SweepProgress
+from depthlr.cli.train_study import train_study
 from depthlr.cluster.cluster import Cluster
-from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
 from depthlr.present.report import optimum_json
-from depthlr.present.server import serving
 from depthlr.present.terminal import LEAST_WIDTH, text_landscape
 from depthlr.present.text import loss_label, tuned_text
-from depthlr.study.description import NOTHING_TO_TRAIN, Study, read_study, study_from_dict
+from depthlr.study.description import Study, read_study, study_from_dict
 from depthlr.study.results import Results
-from depthlr.study.run import SweepInterrupted, sweep
 from depthlr.study.store import read_store
-from depthlr.study.task import depths_of, load_data, task_at
-from depthlr.training.command import KEY, Commands
-from depthlr.training.executor import Executor, Limits
-from depthlr.training.local import open_executor
-from depthlr.training.serial import try_step
+from depthlr.training.executor import Limits
 
 
 @dataclass(frozen=True)
@@ -130,95 +119,10 @@ def sweep_command(
         )
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
-    cluster = None if on is None else Cluster(on, address, cpus, gpus, jobs, tuple(job or ()))
+    make_executor = None if on is None else Cluster(on, address, cpus, gpus, jobs, tuple(job or ())).executor
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
-        results = train_study(wanted, path, serve, workers, Limits(timeout, retries), retry_failed, cluster)
+        results = train_study(wanted, path, serve, workers, Limits(timeout, retries), retry_failed, make_executor)
     _print(results, path, json)
-
-
-def train_study(
-    wanted: Study,
-    path: Path,
-    serve: bool = False,
-    workers: int | None = None,
-    limits: Limits | None = None,
-    retry_failed: bool = False,
-    cluster: Cluster | None = None,
-) -> Results:
-    """Run a study into its file, with progress. A signal ends the program with the command that goes on.
-
-    Args:
-        wanted: The study.
-        path: Its file.
-        serve: Show a live page.
-        workers: Processes or commands at a time.
-        limits: Of each cell.
-        retry_failed: Train failed cells again.
-        cluster: Where cells train; None is this machine.
-    """
-    examples, held_out = load_data(wanted) if wanted.training.described else (None, None)
-    depths = None
-    if wanted.model.spec is not None:
-        depths = depths_of(wanted, None if examples is None else examples.input)
-    own = wanted.model.spec is not None and parse_spec(wanted.model.spec).family != "zoo"
-    if own and wanted.training.described and wanted.training.variance != "own":
-        print_note(
-            'note: weights are drawn anew by init_; training.variance = "own" keeps those that models come with.'
-        )
-    with _stops() as caught:
-        try:
-            with ExitStack() as stack:
-                if serve:
-                    print_note(f"follow it at {stack.enter_context(serving(path))}")
-                progress = stack.enter_context(SweepProgress(wanted))
-                executor = stack.enter_context(executor_for(wanted, examples, held_out, workers, limits, cluster))
-                return sweep(
-                    wanted,
-                    executor,
-                    path,
-                    examples=examples,
-                    held_out=held_out,
-                    depths=depths,
-                    progress=progress,
-                    retry_failed=retry_failed,
-                )
-        except SweepInterrupted as stop:
-            print_note(f"{stop}")
-            raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT)) from None
-
-
-def executor_for(
-    study: Study,
-    examples: Examples | None,
-    held_out: Examples | None = None,
-    workers: int | None = None,
-    limits: Limits | None = None,
-    cluster: Cluster | None = None,
-) -> AbstractContextManager[Executor]:
-    """The executor of a study: its command, a cluster, its models on a GPU, or `workers` processes.
-
-    Args:
-        study: The study.
-        examples: What is trained on; None for a command.
-        held_out: What is evaluated on, if anything.
-        workers: Processes, commands or cells at a time.
-        limits: Of each cell.
-        cluster: Where cells train; None is this machine.
-    """
-    training = study.training
-    if cluster is not None and training.command is not None:
-        raise DepthlrError("--on trains cells that depthlr builds: for a command, use depthlr ask and tell.")
-    if training.command is not None:
-        key, shell = training.key or KEY, bool(training.shell)
-        return closing(Commands(training.command, workers, limits, result=training.result, key=key, shell=shell))
-    if examples is None:
-        raise DepthlrError(NOTHING_TO_TRAIN)
-    # Picklable, so that worker processes can call it.
-    make_task = partial(task_at, study, examples=examples, held_out=held_out)
-    if cluster is not None:  # nothing is tried here first: a login node may lack the GPU or the memory of the others
-        return closing(cluster.executor(make_task, limits, workers))
-    try_step(make_task(study.model.sizes[0]))
-    return open_executor(make_task, workers=workers, limits=limits)
 
 
 def _named_study(named: str, options: StudyOptions, out: Path | None) -> tuple[Study, Path]:
@@ -255,25 +159,6 @@ def _described_study(options: StudyOptions, out: Path | None) -> tuple[Study, Pa
     for table, entries in TABLES.items():
         tables[table] = {KEYS.get(option, option): given[option] for option in entries if option in given}
     return study_from_dict(tables), path
-
-
-@contextmanager
-def _stops() -> Iterator[list[int]]:
-    """SIGTERM stops a sweep as Ctrl-C does; the list says which signal it was. While it stops, others are ignored."""
-    caught: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if isinstance(sys.exception(), KeyboardInterrupt):  # it is being cleaned up after one, which takes moments
-            return
-        caught.append(number)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _print(results: Results, path: Path, json: bool) -> None:

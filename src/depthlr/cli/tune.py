@@ -15,7 +15,7 @@ from depthlr import check
 from depthlr.cli.measurement import progress_bar
 from depthlr.cli.options import Json, Timeout
 from depthlr.cli.output import print_json, print_note, print_notes, print_table, write_file
-from depthlr.cli.sweep import train_study
+from depthlr.cli.train_study import train_study
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, tuning_page
@@ -27,9 +27,9 @@ from depthlr.study.tune import (
     Tuning,
     carry_to_target,
     check_recipe,
-    check_study,
     source_study,
     tuned_rate,
+    verification_study,
 )
 from depthlr.training.executor import Limits
 
@@ -72,7 +72,7 @@ def tune_command(
             carried = carry_to_target(study, found, examples, rule)
         checked = None
         if verify:
-            wanted = check_study(study, carried.rate, examples, share)
+            wanted = verification_study(study, carried.rate, examples, share)
             checked = train_study(wanted, _check_path(path, carried.rate), workers=workers, limits=limits)
     tuning = Tuning(study, found, source, carried, checked, share)
     if json:

@@ -81,7 +81,7 @@ class Models:
             return "size"
         return f"{self.vary} (argument)" if self.vary in OUR_NAMES else self.vary
 
-    def at(self, size: int) -> ModelSpec:
+    def spec_at(self, size: int) -> ModelSpec:
         """The model of one size.
 
         Args:
@@ -178,9 +178,9 @@ class Study:
     def __post_init__(self) -> None:
         check.text("name", self.name)
         training = self.training
-        if self.model.spec is None and training.described:
+        if self.model.spec is None and training.has_length:
             raise DepthlrError("[model] lacks spec: add a line spec = ...")
-        if self.model.spec is not None and training.command is None and not training.described:
+        if self.model.spec is not None and training.command is None and not training.has_length:
             raise DepthlrError("training has neither of steps and epochs: give one of them, such as steps = 100.")
         seeds = len(self.search.seeds)
         used = () if training.command is None else template_fields("training.command", training.command)
@@ -236,7 +236,7 @@ def difference(old: Study, new: Study) -> list[str]:
 
 def _table(part: Any) -> dict[str, Any]:
     names: Iterable[str] = (entry.name for entry in fields(part))
-    if isinstance(part, Training) and not part.described:
+    if isinstance(part, Training) and not part.has_length:
         names = COMMAND_ENTRIES
     given = {name: getattr(part, name) for name in names if getattr(part, name) is not None}
     return given | {name: list(value) for name, value in given.items() if isinstance(value, tuple)}

@@ -72,17 +72,17 @@ class Record:
         return (*values, int(diverged), seconds, finished, self.losses, self.sha256, self.evaluations, self.failure)
 
 
-def make_record(cell: Cell, outcome: Outcome, last: int | None, *, metric: str = "budget") -> Record:
+def make_record(cell: Cell, outcome: Outcome, judged_last: int | None, *, metric: str = "budget") -> Record:
     """The record of a finished cell. A loss that is not finite counts as diverged.
 
     Args:
         cell: The cell.
         outcome: What its executor returned. If it has a `loss`, the cell is judged by it.
-        last: Judge the cell by the mean loss of this many last steps. None takes all steps.
+        judged_last: Judge the cell by the mean loss of this many last steps. None takes all steps.
         metric: "validation" judges it by its last evaluation instead.
     """
     losses = np.ascontiguousarray(outcome.losses, dtype="<f4")
-    judged = losses.tolist() if last is None else losses[-last:].tolist()
+    judged = losses.tolist() if judged_last is None else losses[-judged_last:].tolist()
     if outcome.loss is not None:
         judged = [outcome.loss]
     elif metric == "validation":

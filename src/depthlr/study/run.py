@@ -26,7 +26,7 @@ from depthlr.training.cell import Cell, Outcome
 from depthlr.training.executor import Executor, InProcess
 from depthlr.training.training import Training
 
-EVEN = 1e-3  # of a grid step: how far a rate may lie from the even grid
+MOST_UNEVEN = 1e-3  # of a grid step: how far a rate may lie from the even grid
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -87,7 +87,7 @@ def sweep(
         environment: What trains the cells, recorded too. None takes this process.
         retry_failed: Train the cells again that failed in an earlier run.
     """
-    last = judged_steps(study, examples)
+    judged_last = judged_steps(study, examples)
     path = Path(store_path)
     watch = progress or Progress()
     digest = data_digest(examples, held_out)
@@ -103,11 +103,11 @@ def sweep(
         if content.damaged:
             store.drop_damaged()
         if state.missing:
-            store.ran_on(environment or current_environment())
+            store.record_environment(environment or current_environment())
         del content  # every step's loss of every cell
         try:
             # Closed, it cancels what is being trained, come what may.
-            with report_exit(), closing(_train(study, executor, store, state, last)) as trained:
+            with report_exit(), closing(_train(study, executor, store, state, judged_last)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
                     size = done.cell.size
@@ -147,7 +147,7 @@ def sweep_function(
     every = tuple(range(seeds)) if isinstance(seeds, int) else tuple(map(int, seeds))
     search = Search(kind, grid[0], grid[-1], len(grid), every)
     off = max(abs(math.log10(ours / theirs)) for ours, theirs in zip(search.rates, grid, strict=True))
-    if off > EVEN * search.spacing:
+    if off > MOST_UNEVEN * search.spacing:
         raise DepthlrError(
             "rates are not evenly spaced in the logarithm: write numpy.geomspace(low, high, points) in their place."
         )
@@ -173,13 +173,13 @@ class _Calls(InProcess):
 
 
 def _train(
-    study: Study, executor: Executor, store: Store, state: SearchState, last: int | None
+    study: Study, executor: Executor, store: Store, state: SearchState, judged_last: int | None
 ) -> Generator[Record, None, None]:
     """Every cell that the search wants, wave by wave, kept on disk before it is handed over."""
     while wave := state.missing:
         with closing(executor.train_together(wave)) as trained:
             for finished in trained:
-                records = [make_record(*one, last, metric=study.training.metric) for one in finished]
+                records = [make_record(*one, judged_last, metric=study.training.metric) for one in finished]
                 store.put(*records)  # one commit, which on a disk takes longer than all else
                 for done in records:
                     state.add(done.cell, done.loss, done.seconds)

@@ -29,9 +29,9 @@ def exhaustive(search: Search, sizes: Sequence[int]) -> Plan:
 
 
 PLANS: dict[str, Callable[[Search, Sequence[int]], Plan]] = {"grid": exhaustive, "adaptive": adaptive}
-LIKELY = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
-TRUST = 2  # pairs of size and seed that this number counts as, beside those of the sweep itself
-LEAST = 2  # what it takes at the lower edge of the grid
+PRIOR_CELLS = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
+PRIOR_PAIRS = 2  # pairs of size and seed that this number counts as, beside those of the sweep itself
+LEAST_CELLS = 2  # what it takes at the lower edge of the grid
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class CellCounts:
             a_size = round(each * max(mean_cells(*finished), mean_cells(*at_work)))
             likely = {size: min(most, a_size) for size, most in left.items()}
             likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
-            least = self.missing[now] + LEAST * each * (len(left) - 1)
+            least = self.missing[now] + LEAST_CELLS * each * (len(left) - 1)
         seconds = None
         if self._layers:
             seconds = self._seconds / self._layers * sum(size * count for size, count in likely.items())
@@ -231,4 +231,4 @@ def mean_cells(cells: int, pairs: int) -> float:
         cells: The cells that other pairs of size and seed took.
         pairs: The number of these pairs.
     """
-    return (TRUST * LIKELY + cells) / (TRUST + pairs)
+    return (PRIOR_PAIRS * PRIOR_CELLS + cells) / (PRIOR_PAIRS + pairs)

@@ -62,7 +62,7 @@ class Store:
             found = _content(self.path, self._connection)
             return replace(found, damaged=(*self._dropped, *found.damaged))
 
-    def ran_on(self, environment: Environment) -> None:
+    def record_environment(self, environment: Environment) -> None:
         """Keep what runs the cells to come, after those that ran the ones before; none of them twice.
 
         Args:

@@ -62,7 +62,7 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
         examples: The training data.
         held_out: What to evaluate on, if anything.
     """
-    spec = study.model.at(size)
+    spec = study.model.spec_at(size)
     template, example = build(spec, input=examples.input)
     plan = _plan(study, template, example)
     drawn = bool(plan) and all(step.become != "kept" for step in plan)
@@ -145,6 +145,6 @@ def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
         input: The shape of one example, as a data set names it.
     """
     return {
-        size: len(effective_depth(*build(study.model.at(size), input=input, meta=True)).units)
+        size: len(effective_depth(*build(study.model.spec_at(size), input=input, meta=True)).units)
         for size in study.model.sizes
     }

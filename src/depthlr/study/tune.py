@@ -125,7 +125,7 @@ def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | N
     return transfer_rate(rate, source, target, rule=name)
 
 
-def check_study(study: Study, rate: float, examples: Examples, share: float = STEP_SHARE) -> Study:
+def verification_study(study: Study, rate: float, examples: Examples, share: float = STEP_SHARE) -> Study:
     """The check: the target at the carried rate, at half and at twice of it, through the whole schedule.
 
     Args:
@@ -147,7 +147,7 @@ def check_study(study: Study, rate: float, examples: Examples, share: float = ST
 
 
 def _recipe_by_depth(study: Study, size: int, examples: Examples) -> Recipe:
-    depth = effective_depth(*build(study.model.at(size), input=examples.input, meta=True))
+    depth = effective_depth(*build(study.model.spec_at(size), input=examples.input, meta=True))
     return Recipe(depth, optimizer=study.training.optimizer)
 
 

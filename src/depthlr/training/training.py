@@ -71,10 +71,10 @@ class Training:
 
     def __post_init__(self) -> None:
         self._check_command()
-        if not self.described:
+        if not self.has_length:
             self._check_nothing_else()
             return
-        self._only("command", False, "steps or epochs are set too: the command has a length of its own")
+        self._refuse_unless("command", False, "steps or epochs are set too: the command has a length of its own")
         if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
             raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
         check_optimizer("training.optimizer", self.optimizer)
@@ -97,7 +97,7 @@ class Training:
         self._check_recipe()
 
     @property
-    def described(self) -> bool:
+    def has_length(self) -> bool:
         """Whether the entries say how a cell is trained; otherwise another program does it."""
         return self.steps is not None or self.epochs is not None
 
@@ -139,7 +139,7 @@ class Training:
     def _check_command(self) -> None:
         if self.command is None:
             for entry in COMMAND_ENTRIES[1:]:
-                self._only(entry, False, "there is no training.command")
+                self._refuse_unless(entry, False, "there is no training.command")
             return
         used = template_fields("training.command", self.command)
         if not used >= {"rate", "size"}:
@@ -175,13 +175,15 @@ class Training:
     def _momentum(self) -> float | None:
         if self.optimizer == "momentum":
             return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
-        self._only("momentum", False, f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum")
+        self._refuse_unless(
+            "momentum", False, f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum"
+        )
         return None
 
     def _warmup(self) -> float | None:
         if self.schedule not in WARMING:
             reason = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
-            self._only("warmup", False, f"the schedule is {self.schedule}: {reason}")
+            self._refuse_unless("warmup", False, f"the schedule is {self.schedule}: {reason}")
             return None
         length = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup)
         if length == 0:
@@ -197,11 +199,13 @@ class Training:
     def _check_recipe(self) -> None:
         """Entries that may be left out."""
         adam = self.optimizer in {"adam", "adamw", "muon"}
-        self._only("betas", adam, f"{self.optimizer} takes none")
-        self._only("eps", adam, f"{self.optimizer} takes none")
-        self._only("muon", self.optimizer == "muon", f"the optimizer is {self.optimizer}")
-        self._only("label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own")
-        self._only("cooldown", self.schedule == "wsd", f"the schedule is {self.schedule}")
+        self._refuse_unless("betas", adam, f"{self.optimizer} takes none")
+        self._refuse_unless("eps", adam, f"{self.optimizer} takes none")
+        self._refuse_unless("muon", self.optimizer == "muon", f"the optimizer is {self.optimizer}")
+        self._refuse_unless(
+            "label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own"
+        )
+        self._refuse_unless("cooldown", self.schedule == "wsd", f"the schedule is {self.schedule}")
         if self.betas is not None:
             if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
                 raise DepthlrError(f"training.betas is {self.betas!r}: give two numbers, such as [0.9, 0.95].")
@@ -225,7 +229,7 @@ class Training:
             shares = tuple(check.share("an entry of training.evaluate_at", share) for share in self.evaluate_at)
             set_entries(self, evaluate_at=shares)
 
-    def _only(self, entry: str, allowed: bool, reason: str) -> None:
+    def _refuse_unless(self, entry: str, allowed: bool, reason: str) -> None:
         if getattr(self, entry) is not None and not allowed:
             raise DepthlrError(f"training.{entry} is set, but {reason}.")
 

@@ -109,7 +109,7 @@ def test_the_first_epochs_of_a_longer_sweep_are_the_shorter_one(job) -> None:
     known = beginnings(read_store(recalled.longer), recalled.study, 2, recalled.examples().digest)
     moved = Environment("another device", "2.0", "0.1", "3.12")
     with open_store(recalled.longer, job(VIT_384_EPOCH_3).study) as store:
-        store.ran_on(moved)
+        store.record_environment(moved)
     assert run_job(recalled, FOREVER)
     assert moved in read_results(recalled.store).environments, "what trained the longer one trained these"
     assert run_job(alone, FOREVER)

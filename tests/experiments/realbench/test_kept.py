@@ -185,7 +185,7 @@ def test_a_twin_at_the_smallest_size_is_the_model_itself(name):
     outputs = {}
     for size in (2, 4):
         for power in (0.0, 0.5, 1.0):
-            spec = recipe_named(f"{name}?power={power}&width=64").study.model.at(size)
+            spec = recipe_named(f"{name}?power={power}&width=64").study.model.spec_at(size)
             torch.manual_seed(0)
             model, example = build(spec, input=inputs)
             with torch.no_grad():

@@ -41,7 +41,7 @@ def test_every_recipe_is_real_training(recipe) -> None:
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_the_smallest_model_has_the_depth_that_its_table_names(recipe) -> None:
     source = recipe.study.data.name.partition(":")[2].partition("?")[0]
-    smallest = recipe.study.model.at(recipe.study.model.sizes[0])
+    smallest = recipe.study.model.spec_at(recipe.study.model.sizes[0])
     depth = effective_depth(*build(smallest, input=INPUTS[source], meta=True))
     assert depth.total == SMALLEST.get(recipe.name, 6)
 
@@ -53,7 +53,7 @@ def test_a_variant_is_as_deep_as_its_recipe(variant) -> None:
     source = recipe.study.data.name.partition(":")[2].partition("?")[0]
     size = recipe.study.model.sizes[0]
     models = recipe.study.model, recipe_named(recipe.name.partition("+")[0]).study.model
-    depths = {effective_depth(*build(model.at(size), input=INPUTS[source], meta=True)).total for model in models}
+    depths = {effective_depth(*build(model.spec_at(size), input=INPUTS[source], meta=True)).total for model in models}
     assert len(depths) == 1
 
 

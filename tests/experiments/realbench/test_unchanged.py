@@ -22,7 +22,9 @@ DEPTHS = {  # of the two sizes, worked out by hand: stem + residual updates + he
 def test_a_study_keeps_the_librarys_initialization_and_is_judged_by_validation_loss(name) -> None:
     study = read_study(STUDIES / f"{name}.toml")
     input = "ids:256:256" if name.startswith("hf") else "3x32x32"
-    depths = [effective_depth(*build(study.model.at(size), input=input, meta=True)).total for size in study.model.sizes]
+    depths = [
+        effective_depth(*build(study.model.spec_at(size), input=input, meta=True)).total for size in study.model.sizes
+    ]
     assert tuple(depths) == DEPTHS[name]
     training = study.training
     assert (training.variance, training.metric, training.precision) == ("own", "validation", "bf16")

@@ -49,7 +49,9 @@ def test_the_list_covers_what_it_should():
 def test_depths_span_four_times(task):
     sizes = task.study.model.sizes
     assert len(sizes) >= 4
-    ends = [build(task.study.model.at(n), input=INPUTS[task.identity[2]], meta=True) for n in (sizes[0], sizes[-1])]
+    ends = [
+        build(task.study.model.spec_at(n), input=INPUTS[task.identity[2]], meta=True) for n in (sizes[0], sizes[-1])
+    ]
     shallow, deep = (effective_depth(*end) for end in ends)
     assert deep.total >= 4 * shallow.total
     # The tables keep the typical width alone: comparing it is comparing the sets of widths.
