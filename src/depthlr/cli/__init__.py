@@ -1,4 +1,4 @@
-"""Layer 5: the command line, one file per verb."""
+"""Layer 6: the command line, one file per verb, and what verbs share."""
 
 from __future__ import annotations
 

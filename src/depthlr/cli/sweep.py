@@ -71,7 +71,7 @@ TABLES = {  # of a study, with the options that describe them
     "training": ("optimizer", "loss", "batch", "steps", "command", "result"),
     "search": ("search", "low", "high", "points", "seeds"),
 }
-KEYS = {"model": "spec", "data": "name", "search": "kind"}  # in the tables, where they differ from the options
+KEYS = {"model": "spec", "data": "name", "search": "kind"}  # of options whose entry in the study has another name
 
 
 @expand_options

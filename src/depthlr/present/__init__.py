@@ -1,4 +1,4 @@
-"""Layer 4: results to look at. Plots take results and return matplotlib axes; matplotlib loads with the first one."""
+"""Layer 5: results to look at. Plots take results and return matplotlib axes; matplotlib loads with the first one."""
 
 from depthlr.formatting import rate_text
 from depthlr.law.fit import slope_text

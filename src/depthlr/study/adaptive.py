@@ -30,9 +30,10 @@ LossByIndex = dict[int, float]  # loss by index into the grid
 Points = list[tuple[int, int]]  # which seed, by its place in the search, and which rate, by its index
 
 OPENING = (-2, 0, 2)
-IN_A_ROW, BAR = 2, 2.0  # so many losses in a row, so many roughnesses above the best, end the walk,
-DOUBTLESS = 6.0  # or one that is this many above it,
-MOST_STEPS_AWAY = 6  # or so many steps: on the roughest curves what lies beyond is luck
+IN_A_ROW = 2  # losses above the bar, one after the other, that end the walk
+BAR = 2.0  # roughnesses above the best loss
+DOUBTLESS = 6.0  # roughnesses above the best loss at which a single loss ends the walk
+MOST_STEPS_AWAY = 6  # from the best, where the walk ends: on the roughest curves a better loss farther away is luck
 BOTTOM = 4  # grid steps around an optimum in which roughness is measured
 SMOOTH, UNKNOWN = 3e-4, 5e-3  # the least roughness of log loss, and the one assumed before three places show it
 WIDE_GAP = 4  # a gap of this many steps beside the best is halved, not walked

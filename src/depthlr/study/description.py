@@ -29,7 +29,7 @@ NOTHING_TO_TRAIN = (
     "its cells elsewhere with depthlr ask and tell."
 )
 MOST_SIZE = 1_000_000  # layers or blocks
-UNCOUNTED = ("name:", "data.folder:", "data.loaders:")  # lines of `difference` that change no result and no digest
+UNCOUNTED = ("name:", "data.folder:", "data.loaders:")  # how `difference` begins on entries that change no result
 MOST_LOADERS = 256  # processes
 MOST_POINTS = 10_000  # of a grid: finer than any training can tell apart
 DIGITS = 9  # a rate's significant digits: fewer than a float's, so that every machine makes the same grid
@@ -318,7 +318,7 @@ def to_toml(study: Study) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON's text, lists and numbers are TOML's too, but for a float's exponent without a point, which both allow."""
+    """A text, list or number as JSON writes it, which is valid TOML too."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -37,7 +37,7 @@ class Results:
     depths: Mapping[int, int] | None = None
     environments: tuple[Environment, ...] = ()  # that ran it, in the order in which they came, if recorded
     damaged: tuple[Cell, ...] = ()  # whose records cannot be trusted, and are not among `records`
-    described: bool = True  # by the study's data and training; False where a runner of the user's own trained the cells
+    described: bool = True  # whether the study's data and training trained the cells; else the user's own code did
     chosen_metric: str | None = None  # what losses are shown by, where it is not the study's own metric
 
     @property

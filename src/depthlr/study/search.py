@@ -118,7 +118,7 @@ class SearchState:
         """On to the first wave that has a cell whose loss is not known."""
         try:
             while not self._missing:
-                # A plan that was not started yet takes nothing but None.
+                # A generator that has not started cannot be sent losses.
                 losses = {cell: self._losses[cell] for cell in self._wave}
                 self._wave = self._plan.send(losses) if self._wave else next(self._plan)
                 self._missing = {cell: None for cell in self._wave if cell not in self._losses}
@@ -163,8 +163,8 @@ class CellCounts:
         self._search, self._sizes = search, sizes
         self.missing: Counter[int] = Counter()
         self._done: Counter[int] = Counter()
-        self._asked: Counter[int] = Counter()  # done or missing, without the pair that scans the grid for the others
-        self._seeds: dict[int, set[int]] = {}  # of these
+        self._asked: Counter[int] = Counter()  # done or missing; without the pair that scans the grid
+        self._seeds: dict[int, set[int]] = {}  # by size, the seeds of the cells in `_asked`
         self._seconds, self._layers = 0.0, 0
 
     def finish(self, cell: Cell, seconds: float | None, *, asked: bool = False) -> None:

@@ -75,7 +75,7 @@ class Store:
                 _seal(self._connection)
 
     def drop_damaged(self) -> None:
-        """Forget records that cannot be trusted: one whose size, seed or rate is damaged is never put again."""
+        """Delete damaged records. A record with a damaged size, seed or rate would never be replaced by `put`."""
         with _sentences(self.path), _transaction(self._connection):
             _rebuild(self._connection)
         self._dropped = ()
@@ -125,7 +125,8 @@ def open_store(
         with _sentences(place):  # of the file's own troubles alone, not of what happens while it is open
             stack.enter_context(lock(place, patience))
             connection = stack.enter_context(_connection(place, "rwc"))
-            # No pages: an empty file, as a killed first run may leave it. SQLite sees none in a tiny file either.
+            # A first run that was killed may leave an empty file. SQLite counts no pages in a damaged tiny file either,
+            # so the file's size is looked at too.
             new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
             dropped: tuple[Cell, ...] = ()
             if not new:

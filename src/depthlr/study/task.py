@@ -69,12 +69,12 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
     whole = drawn and not any(True for _ in template.buffers())
 
     def built(seed: int = 0) -> nn.Module:
-        """Drawn from a seed always: what is neither weight nor buffer must be alike in every process too."""
+        """The model as its builder draws it. It is seeded, so that every process builds the same model."""
         with preserve_random_states(seed, devices=[]):
             return build(spec, input=examples.input)[0]
 
     def initialise(model: nn.Module, seed: int) -> None:
-        # What the plan does not write has its builder's value, so the builder must draw it from the seed.
+        # The plan leaves some tensors as the builder draws them. These must come from the seed too.
         source = template if whole else built(seed)
         apply_plan(source, plan, torch.Generator().manual_seed(seed))
         with torch.no_grad():

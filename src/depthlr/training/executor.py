@@ -79,8 +79,8 @@ class Handle:
 class Executor(ABC):
     """Trains cells, in any order, as many at once as it can.
 
-    A subclass implements `work`, which takes cells by `_next` and hands their outcomes to `_finish`. It also implements
-    `stop` if it can end a cell that is being trained, and `close` if it holds anything.
+    A subclass implements `work`: it takes cells from `_next` and hands their outcomes to `_finish`. If it can end a
+    cell that is being trained, it implements `stop`. If it holds processes or memory, it implements `close`.
     """
 
     capacity = 1  # cells that it trains at once; more may be submitted, and wait

@@ -55,7 +55,7 @@ class Feed:
         """Copy the next batch into the buffers. Asynchronous on a GPU."""
         try:
             batch = next(self._batches)
-        except DepthlrError as error:  # from a loader it comes with a traceback, whose last line it is
+        except DepthlrError as error:  # a loader's process sends a traceback; its last line holds the sentence
             raise DepthlrError(str(error).strip().splitlines()[-1].removeprefix(f"{_NAME}: ")) from error
         for buffer, read in zip((self._inputs, self._target), batch, strict=True):
             # Pinned here: a loader pins in a thread of its own, which would break a capture that is under way.

@@ -37,8 +37,11 @@ MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples 
 
 @dataclass(frozen=True)
 class Training:
-    """Exactly one of steps and epochs is given, unless another program trains the cells: then neither is, and no entry
-    but those of the command. Entries that are None have no part in a study's digest."""
+    """The length is given as steps or as epochs, not as both.
+
+    If another program trains the cells, no length is given, and no entry but those of the command. An entry that is
+    None does not count in a study's digest.
+    """
 
     optimizer: str = "sgd"
     momentum: float | None = None  # of the optimizer `momentum`
@@ -98,12 +101,12 @@ class Training:
 
     @property
     def has_length(self) -> bool:
-        """Whether the entries say how a cell is trained; otherwise another program does it."""
+        """Whether steps or epochs are given. If not, another program trains the cells."""
         return self.steps is not None or self.epochs is not None
 
     @property
     def run_steps(self) -> int:
-        """Steps of one run, where the length is given in steps: a task's always is."""
+        """Steps of one run. The length must be given in steps, as it is in every task."""
         if self.steps is None:
             raise DepthlrError("the length of a run is not given in steps: turn it into steps first.")
         return self.steps

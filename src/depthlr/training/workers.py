@@ -42,8 +42,8 @@ class Workers(JobExecutor):
         self._idle = [self._start() for _ in range(workers)]
 
     def close(self) -> None:
-        """End the processes, in the middle of a cell if need be: nobody is left to hear of it."""
-        self._life.close()  # first: however the rest is interrupted, nothing runs on
+        """End the processes, also in the middle of a cell."""
+        self._life.close()  # first: then the workers end even if the rest is interrupted
         self._file.unlink(missing_ok=True)
         for worker in list(self._workers):
             self._end(worker)
@@ -98,7 +98,7 @@ class Workers(JobExecutor):
 
     def _end(self, job: _Worker) -> None:
         self._workers.discard(job)
-        job.process.kill()  # one that is stopped, as by Ctrl-Z, hears of nothing else
+        job.process.kill()  # a process that Ctrl-Z stopped reacts to no other signal
         job.process.join()
         with suppress(OSError):  # another thread, which was training, closed it first
             job.connection.close()
