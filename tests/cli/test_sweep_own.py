@@ -130,7 +130,7 @@ def test_the_number_of_workers_is_an_option(swept, monkeypatch):
 class Refused:
     """A pool that trains nothing."""
 
-    def train(self, cells):
+    def train_together(self, cells):
         raise DepthlrError("refused")
 
     def close(self):
