@@ -14,12 +14,12 @@ from depthlr.training.task import Task
 
 
 def train_plainly(task: Task, cell: Cell, device: torch.device | str = "cpu") -> Outcome:
-    """Build, initialise, train every step, whatever the loss does, and evaluate once if there are held-out examples."""
+    """Build, initialize, train every step, whatever the loss does, and evaluate once if there are held-out examples."""
     start = time.perf_counter()
     device = torch.device(device)
     training = task.training
     model = task.build()
-    task.initialise(model, cell.seed)
+    task.initialize(model, cell.seed)
     model = model.to(device).train()
     examples = task.examples.to(device)
     order = task.order(cell.seed).to(device)

@@ -35,14 +35,14 @@ PRE_LN = Study(
 
 
 def energies(study: Study) -> dict[float, EnergyOverSeeds]:
-    """Energies of the study's models at initialisation, by effective depth."""
+    """Energies of the study's models at initialization, by effective depth."""
     found = {}
     for size in study.model.sizes:
         task = task_at(study, size, load("digits"))
         model = task.build()
         seeds = []
         for seed in SEEDS:
-            task.initialise(model, seed)
+            task.initialize(model, seed)
             seeds.append(update_energy(model, digits_batch(64, seed), F.cross_entropy))
         found[len(seeds[0].units)] = EnergyOverSeeds(tuple(seeds))
     return found

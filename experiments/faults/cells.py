@@ -96,7 +96,7 @@ class Fault:
     once: bool = False
 
     def strike(self, model: nn.Module, size: int, seed: int) -> None:
-        """Initialise a model; this is where the fault strikes."""
+        """Initialize a model; this is where the fault strikes."""
         with torch.no_grad():
             for number, parameter in enumerate(model.parameters()):
                 parameter.copy_(
@@ -118,7 +118,7 @@ def task(size: int, fault: Fault) -> Task:
     inputs = (torch.arange(32 * 4) * 37 % 251).to(torch.uint8).view(32, 1, 2, 2)
     examples = DataSet.from_tensors("made up", inputs, torch.arange(32) % 2, 2, "made up")
     model = partial(_Strikes, size)
-    return Task(model, partial(_initialise, fault=fault), examples, STUDY.training)
+    return Task(model, partial(_initialize, fault=fault), examples, STUDY.training)
 
 
 class _Strikes(nn.Sequential):
@@ -129,7 +129,7 @@ class _Strikes(nn.Sequential):
         self.size = size
 
 
-def _initialise(model: nn.Module, seed: int, fault: Fault) -> None:
+def _initialize(model: nn.Module, seed: int, fault: Fault) -> None:
     assert isinstance(model, _Strikes)
     fault.strike(model, model.size, seed)
 

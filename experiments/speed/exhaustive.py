@@ -46,7 +46,7 @@ def plan(spec: str, input: str) -> tuple[ParameterInit, ...]:
     return init_plan(*build(spec, input=input))
 
 
-def initialise(model: nn.Module, seed: int, spec: str, input: str) -> None:
+def initialize(model: nn.Module, seed: int, spec: str, input: str) -> None:
     apply_plan(model, plan(spec, input), torch.Generator().manual_seed(seed))
 
 
@@ -54,7 +54,7 @@ def make_task(size: int, pattern: str, examples: Examples, training: Training) -
     spec = pattern.format(size)
     return Task(
         build=partial(first_of_build, spec, examples.input),
-        initialise=partial(initialise, spec=spec, input=examples.input),
+        initialize=partial(initialize, spec=spec, input=examples.input),
         examples=examples,
         training=training,
     )

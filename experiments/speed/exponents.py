@@ -1,4 +1,4 @@
-"""Exponent over effective depth of the rate at which the first step has mean energy 1, at initialisation, no training.
+"""Exponent over effective depth of the rate at which the first step has mean energy 1, at initialization, no training.
 
 python -m experiments.speed exponents                  # two CPU cores: about four minutes
 python -m experiments.speed exponents --markdown       # the table of docs/theory.md
@@ -46,7 +46,7 @@ MEASURES = {
 
 
 def energies(spec: str, options: dict[str, Any], seeds: int, device: str) -> list[Energy]:
-    """Energies of one model under several initialisations."""
+    """Energies of one model under several initializations."""
     model, _ = build(spec, input="1x8x8")
     plan = init_plan(model, digits_batch(64, 0)[0], **options)
     found = []
@@ -105,7 +105,7 @@ def draw(rates: dict[str, tuple[list[int], list[float]]], path: str) -> None:
     axes.set(xscale="log", yscale="log", xlabel="effective depth", ylabel="rate for mean energy 1, relative")
     axes.set_xticks([5, 10, 20, 50], labels=["5", "10", "20", "50"])
     axes.tick_params(axis="x", which="minor", labelbottom=False)
-    axes.set_title("How far one SGD step may go, measured at initialisation", loc="left", fontsize=11)
+    axes.set_title("How far one SGD step may go, measured at initialization", loc="left", fontsize=11)
     axes.grid(alpha=0.25, which="both", lw=0.5)
     axes.legend(frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)

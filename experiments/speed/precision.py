@@ -28,13 +28,13 @@ NUDGE = 1e-6
 def nudged(task: Task) -> Task:
     """The same task from all but the same weights."""
 
-    def initialise(model: nn.Module, seed: int) -> None:
-        task.initialise(model, seed)
+    def initialize(model: nn.Module, seed: int) -> None:
+        task.initialize(model, seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(1 + NUDGE)
 
-    return replace(task, initialise=initialise)
+    return replace(task, initialize=initialize)
 
 
 def losses_at(runner: GraphRunner, cells: dict[Cell, int]) -> dict[int, float]:

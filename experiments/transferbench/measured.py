@@ -27,7 +27,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Draw:
-    """The persistent energy of one initialisation, and the time it took."""
+    """The persistent energy of one initialization, and the time it took."""
 
     found: PersistentEnergy
     seconds: float

@@ -1,10 +1,10 @@
 """Measuring a task's models without training them, but for the range tests: all that a rule may look at.
 
-units, measures   the optimizer's first step from the initialisation, learnt from the first batch and seen on it
+units, measures   the optimizer's first step from the initialization, learnt from the first batch and seen on it
 persistent        persistent energy: what batches agree on, seen on a batch that was not learnt from
 ranges            what range tests suggest
 
-Each seed has the initialisation and the batches of the sweep's cell of that seed.
+Each seed has the initialization and the batches of the sweep's cell of that seed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def first_steps(models: Models) -> Rows:
 
 
 def persistent_energies(models: Models) -> Rows:
-    """As `depthlr.suggest_rate` measures it, an initialisation after the other."""
+    """As `depthlr.suggest_rate` measures it, an initialization after the other."""
 
     def measured(seed: int) -> dict[str, Any]:
         model, batches = models.fresh(seed), list(models.batches(seed, GRADIENT_BATCHES + 1))

@@ -1,4 +1,4 @@
-"""The models of one size as the sweep's cells have them: an initialisation and batches for each seed."""
+"""The models of one size as the sweep's cells have them: an initialization and batches for each seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.transferbench.task import Task
 
 
 class Models:
-    """One model in memory, which is initialised anew for every measurement; the examples lie on the device."""
+    """One model in memory, which is initialized anew for every measurement; the examples lie on the device."""
 
     def __init__(self, task: Task, size: int, examples: Examples) -> None:
         self.size = size
@@ -25,8 +25,8 @@ class Models:
         self.loss_fn = self._trained.loss_fn
 
     def fresh(self, seed: int) -> nn.Module:
-        """The model in a seed's initialisation, with no trace of what was done to it before."""
-        self._trained.initialise(self._model, seed)
+        """The model in a seed's initialization, with no trace of what was done to it before."""
+        self._trained.initialize(self._model, seed)
         for module in self._model.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.reset_running_stats()

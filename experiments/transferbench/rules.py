@@ -30,7 +30,7 @@ Cost = Callable[[Measured], float]
 
 CHOSEN = "measured"  # the default rule: designed on dev and first, set before any test oracle was looked at
 SUGGESTION = "suggest_rate"
-SWEPT_SEEDS = 3  # the first initialisations are those of the sweep's own cells
+SWEPT_SEEDS = 3  # the first initializations are those of the sweep's own cells
 
 
 def no_level(measured: Measured) -> float | None:
@@ -51,7 +51,7 @@ class Rule:
     carries: bool = True  # or only suggests: then its suggestion for the target counts, whatever the source
     cost: Cost = free  # seconds for one size
     own_models: bool = False  # judged on twins in its authors' parametrisation
-    each_draw: bool = False  # judged on every initialisation by itself
+    each_draw: bool = False  # judged on every initialization by itself
     peer: bool = False  # of others, not of ours
 
 
@@ -86,7 +86,7 @@ def by_depth(rule: DepthRule) -> Rule:
 
 
 def of_steps(log_rate: Callable[[Step], float | None], *, curvature: bool = False, swept: bool = False) -> Rule:
-    """The median over initialisations of a step's log10 rate, or with `swept` the mean over those that were swept."""
+    """The median over initializations of a step's log10 rate, or with `swept` the mean over those that were swept."""
 
     def steps(measured: Measured) -> tuple[Step, ...]:
         return measured.steps[: SWEPT_SEEDS if swept else None]
@@ -115,7 +115,7 @@ def energy(of: Callable[[Step], float], *, swept: bool = False) -> Rule:
 
 
 def drawn_rate(measured: Measured) -> DrawnRate | None:
-    """As `depthlr.transfer_rate` has it, from these initialisations."""
+    """As `depthlr.transfer_rate` has it, from these initializations."""
     try:
         return rate_over_draws([draw.found for draw in measured.persistent]) if measured.persistent else None
     except DepthlrError:  # no energy, or one that overflowed
@@ -123,13 +123,13 @@ def drawn_rate(measured: Measured) -> DrawnRate | None:
 
 
 def persistent_level(measured: Measured) -> float | None:
-    """The rate of persistent energy 1, over initialisations."""
+    """The rate of persistent energy 1, over initializations."""
     found = drawn_rate(measured)
     return None if found is None else found.decades + half_gain(measured)
 
 
 def arithmetic_persistent(measured: Measured) -> float | None:
-    """From the arithmetic mean of energies over initialisations: the rule that `first` judged."""
+    """From the arithmetic mean of energies over initializations: the rule that `first` judged."""
     energies = [draw.found.energy for draw in measured.persistent]
     decades = log10(fmean(energies)) if energies else None
     return None if decades is None else -0.5 * decades + half_gain(measured)
@@ -145,7 +145,7 @@ def half_gain(measured: Measured) -> float:
 
 
 def suggestion(measured: Measured) -> float | None:
-    """As `depthlr.suggest_rate` has it, from these initialisations."""
+    """As `depthlr.suggest_rate` has it, from these initializations."""
     if not measured.persistent:
         return None
     falls = [-step.slope for step in measured.steps[: len(measured.persistent)]]
@@ -235,7 +235,7 @@ CANDIDATES: dict[str, Rule] = {
     "relative, max": energy(lambda s: max(u.relative for u in s.hidden)),
     "relative, with readout": energy(lambda s: geometric(u.relative for u in everything(s))),
     "relative, coherent": energy(lambda s: geometric(u.coherent / u.mean_square for u in s.hidden)),
-    "relative, the very initialisations": energy(lambda s: geometric(u.relative for u in s.hidden), swept=True),
+    "relative, the very initializations": energy(lambda s: geometric(u.relative for u in s.hidden), swept=True),
     "readout relative": energy(lambda s: s.readout.relative),
     "half readout": energy(halved),
     "readout, coherent": energy(lambda s: s.readout.coherent),

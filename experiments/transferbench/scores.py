@@ -30,7 +30,7 @@ class Known:
         return [size for size in self.oracle.curves if size in self.measured and self.oracle.rate(size) is not None]
 
     def each_draw(self) -> Iterator[Known]:
-        """The same as if one initialisation alone had been measured, for each of them."""
+        """The same as if one initialization alone had been measured, for each of them."""
         draws = min((min(len(one.persistent), len(one.steps)) for one in self.measured.values()), default=0)
         for place in range(draws):
             alone = {

@@ -22,7 +22,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Step:
-    """At one initialisation and along one direction. `hidden` are the units but the head, as mean energy has it."""
+    """At one initialization and along one direction. `hidden` are the units but the head, as mean energy has it."""
 
     hidden: tuple[Change, ...]
     readout: Change

@@ -56,7 +56,7 @@ def _twin(task: Task, rule: str, spec: str) -> Task:
     """The same task, its model in a peer's parametrisation."""
     name = f"{task.name}-{rule}"
     vary, sizes = task.study.model.vary, task.study.model.sizes
-    # The multiplier in the forward pass takes the place of K^(-1/2) at initialisation.
+    # The multiplier in the forward pass takes the place of K^(-1/2) at initialization.
     training = replace(task.study.training, branch_scale="none")
     study = replace(task.study, name=name, model=Models(spec, vary, sizes), training=training)
     return replace(task, name=name, split="peers", study=study, twin=task.name, rule=rule)

@@ -15,7 +15,7 @@ def test_suggest_prints_the_rate_alone_on_stdout(run) -> None:
     code, out, err = run("suggest", f"{MLP}&layers=3", "--data", "digits")
     assert code == 0
     assert "80% interval" in err
-    assert "a constant rate from this initialisation on" in err
+    assert "a constant rate from this initialization on" in err
     found = json.loads(run("suggest", f"{MLP}&layers=3", "--data", "digits", "--json")[1])
     assert float(out) == pytest.approx(found["rate"], rel=5e-3)
     assert found["low"] < found["rate"] < found["high"]

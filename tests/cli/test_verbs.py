@@ -165,7 +165,7 @@ def test_measure_prints_energies_and_a_rate(run, optimizer: str) -> None:
     assert len(found["units"]) == 4
 
 
-def test_measure_takes_token_models_and_the_builders_own_initialisation(run) -> None:
+def test_measure_takes_token_models_and_the_builders_own_initialization(run) -> None:
     arguments = ["measure", "gpt?blocks=1&width=16&heads=2&vocabulary=20&context=6", "--batch", "4", "--seeds", "1"]
     ours = json.loads(run(*arguments, "--json")[1])
     theirs = json.loads(run(*arguments, "--own-init", "--json")[1])

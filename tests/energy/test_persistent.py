@@ -541,7 +541,7 @@ def test_a_last_batch_that_is_not_finite_is_named() -> None:
         persistent_energy(made(), [*B, *NAN], F.cross_entropy)
 
 
-# -- over initialisations -----------------------------------------------------------------------------------------
+# -- over initializations -----------------------------------------------------------------------------------------
 def build() -> nn.Module:
     return MLP(layers=2, width=5, inputs=16, classes=3).double()
 

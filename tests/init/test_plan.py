@@ -1,4 +1,4 @@
-"""Initialisation plans against the paper's rules written out by hand."""
+"""Initialization plans against the paper's rules written out by hand."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_grouped_transposed_convolutions_and_attention_with_its_own_key_width() 
     assert found["m.q_proj_weight"] == ("normal", pytest.approx(16**-0.5))
 
 
-def test_a_model_without_memory_cannot_be_initialised() -> None:
+def test_a_model_without_memory_cannot_be_initialized() -> None:
     with torch.device("meta"):
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     with pytest.raises(DepthlrError, match="meta device"):

@@ -24,17 +24,17 @@ def weights(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def test_a_seeds_initialisation_depends_on_neither_the_model_nor_what_ran_before():
+def test_a_seeds_initialization_depends_on_neither_the_model_nor_what_ran_before():
     study = Study("s", Models("resnet?width=4", "blocks", (2, 3)), Training(steps=3))
     task, again = task_at(study, 3, DIGITS), task_at(study, 3, DIGITS)
     one, two = task.build(), again.build()
-    task.initialise(one, 0)
+    task.initialize(one, 0)
     first = weights(one)
-    task.initialise(one, 1)
+    task.initialize(one, 1)
     assert not torch.equal(weights(one), first)
-    again.initialise(two, 1)
+    again.initialize(two, 1)
     assert torch.equal(weights(one), weights(two))
-    task.initialise(one, 0)
+    task.initialize(one, 0)
     assert torch.equal(weights(one), first)
 
 
@@ -43,7 +43,7 @@ def test_own_weights_are_those_that_the_builder_draws_under_the_seed():
     task = task_at(study, 3, DIGITS)
     model = task.build()
     for seed in (3, 4, 3):
-        task.initialise(model, seed)
+        task.initialize(model, seed)
         torch.manual_seed(seed)
         assert torch.equal(weights(model), weights(build("mlp?width=4&layers=3", input="1x8x8")[0]))
 
@@ -54,8 +54,8 @@ def test_the_making_of_tasks_can_be_sent_to_another_process():
     sent = pickle.loads(pickle.dumps(make_task))
     here, there = make_task(3), sent(3)
     one, two = here.build(), there.build()
-    here.initialise(one, 4)
-    there.initialise(two, 4)
+    here.initialize(one, 4)
+    there.initialize(two, 4)
     assert torch.equal(weights(one), weights(two))
     assert torch.equal(here.order(4), there.order(4))
 
@@ -76,9 +76,9 @@ def test_parameters_that_keep_their_builders_values_are_drawn_from_the_seed_too(
     task = task_at(study, 1, DIGITS)
     one, two = task.build(), task.build()
     torch.manual_seed(5)
-    task.initialise(one, 0)
+    task.initialize(one, 0)
     torch.manual_seed(6)
-    task.initialise(two, 0)
+    task.initialize(two, 0)
     assert torch.equal(weights(one), weights(two))
 
 
@@ -116,7 +116,7 @@ def test_buffers_are_drawn_from_the_seed_as_weights_are(their_state):
         torch.manual_seed(unseeded)
         task = task_at(their_state, 1, DIGITS)
         model = task.build()
-        task.initialise(model, seed)
+        task.initialize(model, seed)
         drawn.append(model)
     assert torch.equal(drawn[0].scale, drawn[1].scale)
     assert torch.equal(drawn[0].shift, drawn[1].shift)
@@ -130,7 +130,7 @@ def test_the_captured_step_starts_from_the_seeds_buffers_too(their_state):
     run = CapturableRun(task, host, task.examples, cpu, compiled=False)
     for seed in (0, 1, 0):
         run.load(draw_start(task, host, seed, cpu), 0.1)
-        task.initialise(expected, seed)
+        task.initialize(expected, seed)
         for name, buffer in expected.named_buffers():
             assert torch.equal(run.model.get_buffer(name), buffer)
         run()

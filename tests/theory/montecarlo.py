@@ -138,6 +138,6 @@ def tangents(
 
 
 def he_weights(source: torch.Generator, networks: int, channels: int, layers: int, neighbours: Tensor) -> list[Tensor]:
-    """Fan-in initialisation for ReLU: variance 1 / (q fan_in) with q = 1/2."""
+    """Fan-in initialization for ReLU: variance 1 / (q fan_in) with q = 1/2."""
     fan_in = channels * len(neighbours)
     return [gaussian(source, networks, channels, fan_in, variance=2 / fan_in) for _ in range(layers)]

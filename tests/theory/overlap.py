@@ -27,7 +27,7 @@ def residual_growth_bound(c: float, q: float) -> float:
 
 
 def cross_entropy_gradient_norm2(classes: int) -> float:
-    """|p - y|^2 = 1 - 1/C at uniform softmax: the cross-entropy's logit gradient is of order one at initialisation."""
+    """|p - y|^2 = 1 - 1/C at uniform softmax: the cross-entropy's logit gradient is of order one at initialization."""
     return 1 - 1 / check.count("The number of classes", classes, least=2)  # App. "On the Loss"
 
 

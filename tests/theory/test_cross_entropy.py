@@ -1,4 +1,4 @@
-"""Cross-entropy at initialisation (App. "On the Loss"): |p - y|^2 = 1 - 1/C at zero logits, a little more nearby."""
+"""Cross-entropy at initialization (App. "On the Loss"): |p - y|^2 = 1 - 1/C at zero logits, a little more nearby."""
 
 import pytest
 import torch

@@ -31,7 +31,7 @@ SHARED = FEATURES * FIRST**2 * SECOND + FEATURES * (FEATURES - 1) * FIRST**4  # 
 
 
 def step_energy(batch: int, label_mean: float, draws: int) -> torch.Tensor:
-    """(draws,): squared change of a zero-initialised linear readout at a probe input, after one SGD step at rate 1.
+    """(draws,): squared change of a zero-initialized linear readout at a probe input, after one SGD step at rate 1.
 
     The labels are independent of the features, so with label_mean = 0 the mean gradient vanishes.
     """

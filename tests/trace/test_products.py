@@ -1,4 +1,4 @@
-"""Every way to write a product of the signal and a weight counts as that product does, and is initialised like it."""
+"""Every way to write a product of the signal and a weight counts as that product does, and is initialized like it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stack(nn.Module):
 
 
 def judged(model: nn.Module, example: Tensor) -> tuple[object, ...]:
-    """What a product is to depth and to initialisation."""
+    """What a product is to depth and to initialization."""
     units = [(u.kind, u.role, u.width) for u in effective_depth(model, example).units]
     return units, [(p.become, p.std) for p in init_plan(model, example)]
 
@@ -88,7 +88,7 @@ class Branch(nn.Module):
         return x + self.outer(F.relu(self.inner(self.norm(x))))
 
 
-def test_exported_models_count_as_they_did_and_their_weights_are_initialised_so() -> None:
+def test_exported_models_count_as_they_did_and_their_weights_are_initialized_so() -> None:
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Branch(), Branch(), nn.Linear(WIDTH, 2))
     exported = torch.export.export(model, (EXAMPLE,))
     for same in (exported.module(), exported.run_decompositions().module()):

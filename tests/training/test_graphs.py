@@ -47,11 +47,11 @@ def ending_in(last: nn.Module) -> Task:
     def built() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), last)
 
-    def initialise(model: nn.Module, seed: int) -> None:
+    def initialize(model: nn.Module, seed: int) -> None:
         nn.init.normal_(model[1].weight, generator=torch.Generator().manual_seed(seed))
         nn.init.zeros_(model[1].bias)
 
-    return replace(tiny_task(2), build=built, initialise=initialise)
+    return replace(tiny_task(2), build=built, initialize=initialize)
 
 
 def another_lane_pays(runner: GraphRunner) -> float:

@@ -69,7 +69,7 @@ def test_every_option_changes_the_run_alike_in_both_runners(name: str) -> None:
 def test_a_clipped_step_is_torchs_clipped_step() -> None:
     task = tiny_task(2, PATTERNS["mlp"], steps=2, clip=0.05)
     model = task.build()
-    task.initialise(model, 0)
+    task.initialize(model, 0)
     expected = []
     for indices in task.order(0):
         inputs, target = task.examples.batch(indices)
@@ -199,7 +199,7 @@ def test_held_out_loss_and_accuracy_are_those_of_the_trained_model() -> None:
 def trained(task: Task) -> nn.Module:
     """By the plain loop, step by step."""
     model = task.build().train()
-    task.initialise(model, CELL.seed)
+    task.initialize(model, CELL.seed)
     for indices in task.order(CELL.seed):
         inputs, target = task.examples.batch(indices)
         model.zero_grad()

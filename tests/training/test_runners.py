@@ -250,7 +250,7 @@ def test_a_loss_that_cannot_be_trained_on_is_a_sentence(name: str, runs) -> None
 
 
 def test_a_model_that_fails_on_a_batch_is_a_sentence() -> None:
-    task = replace(tiny_task(2), build=lambda: nn.Linear(3, 2), initialise=lambda model, seed: None)
+    task = replace(tiny_task(2), build=lambda: nn.Linear(3, 2), initialize=lambda model, seed: None)
     with pytest.raises(DepthlrError, match=r"^the model failed on a batch \(RuntimeError: .*\)\.$"):
         try_step(task)
 
@@ -371,7 +371,7 @@ def test_a_model_that_its_owner_compiled_in_part_is_loaded_by_its_own_names() ->
     task = replace(
         tiny_task(2),
         build=lambda: nn.Sequential(nn.Flatten(), torch.compile(nn.Linear(64, 10, bias=False), backend="eager")),
-        initialise=lambda model, seed: nn.init.eye_(model[1].weight),
+        initialize=lambda model, seed: nn.init.eye_(model[1].weight),
     )
     ((_, outcome),) = SerialRunner(task).train(CELLS[:1])
     np.testing.assert_allclose(stepped(task, CELLS[0]), outcome.losses, rtol=2e-4)
@@ -422,7 +422,7 @@ class Drawing(nn.Module):
 
 @pytest.mark.parametrize("train", [lambda task, cell: train_plainly(task, cell), lambda t, c: SerialRunner(t)._one(c)])
 def test_a_seed_fixes_whatever_a_model_draws(train) -> None:
-    task = replace(tiny_task(2), build=Drawing, initialise=lambda model, seed: nn.init.ones_(model.layers[1].weight))
+    task = replace(tiny_task(2), build=Drawing, initialize=lambda model, seed: nn.init.ones_(model.layers[1].weight))
     states = random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
     first = train(task, CELLS[0]).losses
     assert random.getstate() == states[0]

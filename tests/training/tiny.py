@@ -19,7 +19,7 @@ from depthlr.models.build import build
 from depthlr.training import Task, Training
 
 
-def initialise(model: nn.Module, seed: int, spec: str) -> None:
+def initialize(model: nn.Module, seed: int, spec: str) -> None:
     """Drawn on the CPU, so that a seed's weights are alike on every device."""
     source = build(spec, input="1x8x8")[0]
     apply_plan(source, init_plan(source, torch.zeros(2, 1, 8, 8)), torch.Generator().manual_seed(seed))
@@ -30,7 +30,7 @@ def tiny_task(size: int, pattern: str = "resnet?width=4&blocks={}", **training) 
     spec = pattern.format(size)
     return Task(
         build=lambda: build(spec, input="1x8x8")[0],
-        initialise=partial(initialise, spec=spec),
+        initialize=partial(initialize, spec=spec),
         examples=load_digits(),
         training=Training(**{"steps": 12, "batch": 16, **training}),
     )
@@ -80,7 +80,7 @@ class Failing(nn.Module):
         self.how = how
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training and self.linear.bias.detach()[0] == 1:  # as `initialise_marked` marks seed 1
+        if self.training and self.linear.bias.detach()[0] == 1:  # as `initialize_marked` marks seed 1
             FAILURES[self.how]()
         return self.linear(x.flatten(1))
 
@@ -143,7 +143,7 @@ class HangingTask:
         return tiny_task(size)
 
 
-def initialise_marked(model: nn.Module, seed: int) -> None:
+def initialize_marked(model: nn.Module, seed: int) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -153,7 +153,7 @@ def initialise_marked(model: nn.Module, seed: int) -> None:
 def failing_task(size: int, how: str) -> Task:
     return Task(
         build=partial(Failing, how),
-        initialise=initialise_marked,
+        initialize=initialize_marked,
         examples=load_digits(),
         training=Training(steps=4, batch=16),
     )

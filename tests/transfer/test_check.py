@@ -50,7 +50,7 @@ class Dense(nn.Module):
 
 
 class Scaled(nn.Module):
-    """A plain stack whose output is multiplied by a power of the number of layers, beside its initialisation."""
+    """A plain stack whose output is multiplied by a power of the number of layers, beside its initialization."""
 
     def __init__(self, layers: int, power: float) -> None:
         super().__init__()

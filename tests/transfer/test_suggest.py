@@ -66,7 +66,7 @@ def test_a_schedule_that_was_never_tuned_is_refused() -> None:
         suggest_rate(resnet(), BATCHES, F.cross_entropy, schedule="cosine")
 
 
-def test_of_a_function_it_is_the_geometric_mean_over_initialisations() -> None:
+def test_of_a_function_it_is_the_geometric_mean_over_initializations() -> None:
     def build() -> nn.Module:
         return init_(ResNet(blocks=3, width=6, inputs=1, classes=3), X, seed=int(torch.randint(100, ())))
 
@@ -78,7 +78,7 @@ def test_of_a_function_it_is_the_geometric_mean_over_initialisations() -> None:
     assert found.rate == pytest.approx(10**calibration.decades * geometric_mean(own))
     scatter = stdev(map(math.log10, own)) / 2
     assert math.log10(found.high / found.rate) == pytest.approx(math.hypot(calibration.interval, 1.28 * scatter))
-    assert any("initialisations scatter" in note for note in found.notes) is (scatter > LARGE_ERROR)
+    assert any("initializations scatter" in note for note in found.notes) is (scatter > LARGE_ERROR)
 
 
 def test_a_loss_below_zero_leaves_the_energy_alone() -> None:

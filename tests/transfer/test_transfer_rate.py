@@ -143,7 +143,7 @@ def draw(blocks: int):
     return lambda: resnet(blocks, seed=None)
 
 
-def test_functions_that_build_models_are_carried_by_the_mean_over_initialisations() -> None:
+def test_functions_that_build_models_are_carried_by_the_mean_over_initializations() -> None:
     state = torch.get_rng_state()
     carried = measured(draw(2), draw(5), seeds=3, seed=7)
     assert torch.equal(torch.get_rng_state(), state)
@@ -156,7 +156,7 @@ def test_functions_that_build_models_are_carried_by_the_mean_over_initialisation
     assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
 
 
-def test_one_initialisation_of_a_function_is_a_model_and_both_may_be_mixed() -> None:
+def test_one_initialization_of_a_function_is_a_model_and_both_may_be_mixed() -> None:
     torch.manual_seed(7)
     source = resnet(2, seed=None)
     assert measured(source, draw(5), seeds=1, seed=7) == measured(draw(2), draw(5), seeds=1, seed=7)
@@ -209,8 +209,8 @@ class Scattered(nn.Module):
         return self.factor * self.model(x)
 
 
-def test_initialisations_that_scatter_are_named() -> None:
-    note = "initialisations scatter"
+def test_initializations_that_scatter_are_named() -> None:
+    note = "initializations scatter"
     scattered = measured(lambda: Scattered(2), lambda: Scattered(4), optimizer="sgd", seeds=4)
     assert any(note in one and re.search("the law counts for (8|9).%", one) for one in scattered.notes)
     assert not any(note in one for one in measured(lambda: resnet(2), lambda: resnet(4), optimizer="sgd").notes)
@@ -238,7 +238,7 @@ def test_am_mup_reads_a_loader_once() -> None:
     )
 
 
-def test_am_mup_takes_the_median_over_initialisations() -> None:
+def test_am_mup_takes_the_median_over_initializations() -> None:
     here, there = (update_energy_over_seeds(draw(b), range(3), (X, Y), F.cross_entropy, "adam") for b in (2, 5))
     carried = transfer_rate(0.1, here, there, rule="am-mup")
     assert carried.rate == pytest.approx(0.1 * there.rate / here.rate)
@@ -572,13 +572,13 @@ def test_an_adaptive_optimizer_is_told_from_depths_alone_and_an_unknown_one_is_n
 
 
 def stock(layers: int) -> nn.Module:
-    """As torch itself initialises it: variances of 1 / (3 fan_in)."""
+    """As torch itself initializes it: variances of 1 / (3 fan_in)."""
     widths = [36, *[64] * layers]
     body = [part for pair in pairwise(widths) for part in (nn.Linear(*pair), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), *body, nn.Linear(64, 3))
 
 
-def test_the_law_marks_models_that_are_not_initialised_as_it_assumes() -> None:
+def test_the_law_marks_models_that_are_not_initialized_as_it_assumes() -> None:
     carried = transfer_rate(0.1, stock(3), lambda: stock(9), X, rule="law")
     assert (carried.in_scope, carried.initialization, carried.low) == (False, OTHER_INIT, None)
     assert carried.notes == (NOT_INIT,)
@@ -591,7 +591,7 @@ def test_the_law_marks_models_that_are_not_initialised_as_it_assumes() -> None:
     assert (copied.in_scope, copied.initialization) == (True, OTHER_INIT)
 
 
-def test_models_of_other_initialisations_take_the_constant_exponent_by_default() -> None:
+def test_models_of_other_initializations_take_the_constant_exponent_by_default() -> None:
     ready = init_(stock(9), X, seed=0)
     for source, target in ((stock(3), ready), (ready, lambda: stock(3)), (stock(3), stock(9))):
         assert transfer_rate(0.1, source, target, X) == transfer_rate(0.1, source, target, X, rule="constant")
@@ -600,7 +600,7 @@ def test_models_of_other_initialisations_take_the_constant_exponent_by_default()
 
 
 @pytest.mark.parametrize("rule", [None, "law", "constant", "copy"])
-def test_a_model_runs_once_for_its_depth_and_its_initialisation(rule) -> None:
+def test_a_model_runs_once_for_its_depth_and_its_initialization(rule) -> None:
     runs = []
     source, target = stock(3), stock(9)
     for model in (source, target):
@@ -609,7 +609,7 @@ def test_a_model_runs_once_for_its_depth_and_its_initialisation(rule) -> None:
     assert runs == [source, target]
 
 
-def test_a_recurrent_model_with_its_own_units_shows_no_initialisation() -> None:
+def test_a_recurrent_model_with_its_own_units_shows_no_initialization() -> None:
     class Recurrent(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -623,7 +623,7 @@ def test_a_recurrent_model_with_its_own_units_shows_no_initialisation() -> None:
         assert (carried.source_depth, carried.initialization) == (2, UNSEEN)
 
 
-def test_depths_and_meta_models_show_no_initialisation_and_measured_models_count_as_they_are() -> None:
+def test_depths_and_meta_models_show_no_initialization_and_measured_models_count_as_they_are() -> None:
     assert transfer_rate(0.1, 4, 8).initialization == UNSEEN
     with torch.device("meta"):
         bare = stock(3)

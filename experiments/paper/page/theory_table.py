@@ -15,7 +15,7 @@ HEAD = ("model", "depths", "exponent of the rate for mean energy 1", "R²", "−
 REMARK = (
     "Embedded digits, batch 64, SGD. "
     "Where deeper ones vanish, the decay is exponential, and no power law fits. Over 5 to 49 units the exponents of "
-    "MLP and CNN are near −3/2 ([theory](theory.md#what-the-energy-at-initialisation-really-does))."
+    "MLP and CNN are near −3/2 ([theory](theory.md#what-the-energy-at-initialization-really-does))."
 )
 
 

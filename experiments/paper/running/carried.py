@@ -60,7 +60,7 @@ def train_carried(
 def carried_rates(
     results: Results, source: int, examples: Examples, rules: Sequence[str] = RULES
 ) -> list[tuple[str, int, float]]:
-    """Rule, target size and rate. The rules that measure do so over eight initialisations."""
+    """Rule, target size and rate. The rules that measure do so over eight initializations."""
     model, tuned = results.study.model, results.tuned_rates
     if source not in tuned:
         raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")

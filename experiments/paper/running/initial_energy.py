@@ -13,25 +13,25 @@ from depthlr.study.task import epoch_steps, task_at
 
 
 def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> EnergyOverSeeds:
-    """Each seed draws an initialisation and a first batch, as a cell of that seed does."""
+    """Each seed draws an initialization and a first batch, as a cell of that seed does."""
     task = task_at(study, size, examples)
     model = task.build()
     found = []
     for seed in seeds:
-        task.initialise(model.cpu(), seed)
+        task.initialize(model.cpu(), seed)
         batch = examples.batch(task.order(seed)[0])
         found.append(update_energy(model.to(device), batch, task.loss_fn, study.training.optimizer))
     return EnergyOverSeeds(tuple(found))
 
 
 def initial_measured_rate(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> DrawnRate:
-    """Each seed draws an initialisation, and the first batches of a cell of that seed, of one epoch if it has three."""
+    """Each seed draws an initialization, and the first batches of a cell of that seed, of one epoch if it has three."""
     task = task_at(study, size, examples)
     count = min(GRADIENT_BATCHES + 1, max(3, epoch_steps(study, examples)))
     model = task.build()
     found = []
     for seed in seeds:
-        task.initialise(model.cpu(), seed)
+        task.initialize(model.cpu(), seed)
         batches = [examples.batch(indices) for indices in task.order(seed)[:count]]
         found.append(persistent_energy(model.to(device), batches, task.loss_fn, study.training.optimizer))
     return rate_over_draws(found)

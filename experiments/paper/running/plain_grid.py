@@ -19,7 +19,7 @@ REPEATS = 3  # of each; the fastest counts, which nothing disturbed
 
 
 def plain_cell_seconds(study: Study, size: int, examples: Examples, device: str) -> float:
-    """One cell of the plain loop: building and initialising it, and its steps. TF32 on a GPU, fp32 elsewhere.
+    """One cell of the plain loop: building and initializing it, and its steps. TF32 on a GPU, fp32 elsewhere.
 
     The data lies on the device already.
     """

@@ -42,7 +42,7 @@ VERBS = {
     "tune": "Tune a small model, carry its rate to a large one, and check it by training; run again, it resumes.",
     "depth": "Count the effective depth of a model.",
     "measure": "Measure the update energy of one optimizer step at every unit.",
-    "suggest": "Suggest a rate for a model as it is initialised.",
+    "suggest": "Suggest a rate for a model as it is initialized.",
     "transfer": "Carry a rate from one depth to another.",
     "groups": "Print the parameter groups of a model as patterns of names with multipliers.",
     "check": "Check that a rate carries across depths; exit code 0 for pass and caution, 1 for fail.",

@@ -59,11 +59,11 @@ def measure_command(model: Model, options: MeasurementOptions = MEASUREMENT, jso
 
 
 def measure_energies(given: Measurement, on: MeasurementData) -> EnergyOverSeeds:
-    """Measure the energies of a model under several initialisations.
+    """Measure the energies of a model under several initializations.
 
     Args:
         given: The model and its batches, of which the first is used.
-        on: The loss, the optimizer and the number of initialisations.
+        on: The loss, the optimizer and the number of initializations.
     """
     options = on.options
     return update_energy_over_seeds(given.build, range(options.seeds), given.batches[0], on.loss_fn, options.optimizer)

@@ -1,4 +1,4 @@
-"""What `measure`, `suggest`, `check` and `transfer` measure: an initialised model with batches and a loss."""
+"""What `measure`, `suggest`, `check` and `transfer` measure: an initialized model with batches and a loss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from depthlr.python_name import is_python_name, python_callable
 from depthlr.trace.run import LossFn, arguments_of, cannot_run, readout_of
 from depthlr.training.task import mean_cross_entropy
 
-MEMORY = 2**30  # bytes of batches; if more are needed, all initialisations share one set of batches
+MEMORY = 2**30  # bytes of batches; if more are needed, all initializations share one set of batches
 Batches = list[tuple[Any, Tensor]]
 
 
@@ -51,7 +51,7 @@ def measurement_data(options: MeasurementOptions) -> MeasurementData:
     """
     data = options.data
     if options.seeds < 1:
-        raise DepthlrError(f"The number of seeds is {options.seeds}: measure at least one initialisation.")
+        raise DepthlrError(f"The number of seeds is {options.seeds}: measure at least one initialization.")
     if options.batch < 1:
         raise DepthlrError(f"A batch of {options.batch} examples has no gradient: choose at least 1.")
     loss_fn = _find_loss(options.loss)
@@ -132,7 +132,7 @@ def prepare_measurement(
     Args:
         spec: The model.
         on: The data, the size of a batch, and the loss.
-        draws: How many initialisations have batches of their own; by default all that are measured.
+        draws: How many initializations have batches of their own; by default all that are measured.
         batches: Those of another model, to share.
     """
     model, example = build(spec, input=on.input)
@@ -146,13 +146,13 @@ def prepare_measurement(
             batches = _shuffled_batches(on.examples, size, sets)
     plan = None if on.options.own_init else init_plan(model, batches[0][0])
 
-    def build_initialised() -> nn.Module:
+    def build_initialized() -> nn.Module:
         fresh, _ = build(spec, input=on.input)
         if plan is not None:
             apply_plan(fresh, plan)
         return fresh
 
-    return Measurement(build_initialised, batches)
+    return Measurement(build_initialized, batches)
 
 
 def _shuffled_batches(examples: Examples, size: int, sets: int) -> Batches:

@@ -45,7 +45,7 @@ class MeasurementOptions:
     loss: Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")] = DEFAULT_LOSS
     folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None
     batch: Annotated[int, typer.Option(help="examples in the batch of one optimizer step")] = 64
-    seeds: Annotated[int, typer.Option(help="initialisations to measure")] = 3
+    seeds: Annotated[int, typer.Option(help="initializations to measure")] = 3
     input: Input = None
     own_init: Annotated[
         bool, typer.Option("--own-init", help="keep the weights that the model comes with, instead of init_")

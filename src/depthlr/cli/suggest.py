@@ -20,7 +20,7 @@ def suggest_command(
     options: MeasurementOptions = RATE_MEASUREMENT,
     json: Json = False,
 ) -> None:
-    """Suggest a rate for a model as it is initialised.
+    """Suggest a rate for a model as it is initialized.
 
     Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
     rates fall much more slowly with depth: use the rule 'constant'.

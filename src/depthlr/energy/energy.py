@@ -116,12 +116,12 @@ def update_energy(
     seed: int = 0,
     limit: int | None = None,
 ) -> Energy:
-    """Measure the energy of one optimizer step at rate 1, at every unit and at the readout of this initialisation.
+    """Measure the energy of one optimizer step at rate 1, at every unit and at the readout of this initialization.
 
     Model, gradients, buffers and random states are not changed.
 
     Args:
-        model: Initialised as it will be trained.
+        model: Initialized as it will be trained.
         batches: One (inputs, target) or several, over which energies are averaged. A batch is what one optimizer step
             sees: with gradient accumulation, all micro-batches of a step together.
         loss_fn: The loss is `loss_fn(model(inputs), target)`. If None, it is the one that the model's output holds, as
@@ -201,7 +201,7 @@ def _mean(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """One quantity over several initialisations."""
+    """One quantity over several initializations."""
 
     median: float
     mean: float
@@ -215,7 +215,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class EnergyOverSeeds:
-    """Energies of several initialisations of one model."""
+    """Energies of several initializations of one model."""
 
     energies: tuple[Energy, ...]
 
@@ -229,18 +229,18 @@ class EnergyOverSeeds:
 
     @property
     def rate(self) -> float:
-        """Rate at which the median over initialisations of the mean energy is 1."""
+        """Rate at which the median over initializations of the mean energy is 1."""
         if self.mean_energy.median <= 0:
             raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
         return float(self.mean_energy.median**-0.5)
 
     @property
     def units(self) -> tuple[UnitEnergy, ...]:
-        """The units of one initialisation; all have the same."""
+        """The units of one initialization; all have the same."""
         return self.energies[0].units
 
     def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
-        """Median over initialisations of the typical unit's energy."""
+        """Median over initializations of the typical unit's energy."""
         return median(e.aggregate(how, relative=relative) for e in self.energies)
 
 
@@ -259,7 +259,7 @@ def update_energy_over_seeds(
 
     Args:
         build: Returns a new model with newly drawn weights.
-        seeds: One initialisation is measured for each.
+        seeds: One initialization is measured for each.
         batches: As in `update_energy`. All seeds use the same batches.
         loss_fn: As in `update_energy`.
         optimizer: A factory or a name, since every model is new.

@@ -38,18 +38,18 @@ from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.errors import DepthlrError
 from depthlr.trace.run import LossFn, readouts_of
 
-SEEDS = 8  # default number of initialisations, if a function builds the model
+SEEDS = 8  # default number of initializations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
-DRAW_SCATTER = 0.1  # standard deviation of log10(rate) over initialisations: the median over TransferBench's models
+DRAW_SCATTER = 0.1  # standard deviation of log10(rate) over initializations: the median over TransferBench's models
 NOISE = -0.5 * math.log10(LEAST_SHARE)  # decades by which the rate may be too low if the energy is noisy
 LARGE_ERROR = 0.15  # standard error of log10(rate), about the error of transferred rates
-CALIBRATED_SIZES = (0.022, 6.4)  # range of the readout's mean square over TransferBench's models, initialised by init_
+CALIBRATED_SIZES = (0.022, 6.4)  # range of the readout's mean square over TransferBench's models, initialized by init_
 Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class PersistentEnergy:
-    """The persistent energy of one initialisation."""
+    """The persistent energy of one initialization."""
 
     energy: float  # of the readout at rate 1, relative to its mean square; noise may make it negative
     total: float  # the mean energy of the two steps, noise included
@@ -82,12 +82,12 @@ def persistent_energy(
     seed: int = 0,
     limit: int | None = None,
 ) -> PersistentEnergy:
-    """Measure the persistent energy of this initialisation, for the optimizer's real next step.
+    """Measure the persistent energy of this initialization, for the optimizer's real next step.
 
     The cost is about one training step per batch. Model, gradients, buffers and random states are not changed.
 
     Args:
-        model: Initialised as it will be trained.
+        model: Initialized as it will be trained.
         batches: Three or more of (inputs, target). The step is measured on the last batch. The other batches form two
             halves, which give the gradients.
         loss_fn: As in `update_energy`.
@@ -196,11 +196,11 @@ def persistent_energies(
 
 @dataclass(frozen=True)
 class DrawnRate:
-    """The mean of log10(rate) over initialisations and its standard error, which is None for one initialisation."""
+    """The mean of log10(rate) over initializations and its standard error, which is None for one initialization."""
 
     decades: float
     standard_error: float | None
-    noisy: bool  # are half of the initialisations or more noisy?
+    noisy: bool  # are half of the initializations or more noisy?
 
     @property
     def rate(self) -> float:
@@ -217,12 +217,12 @@ def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
         found: One energy per initialization.
     """
     if not found:
-        raise DepthlrError("there is no persistent energy to take a rate from: measure one initialisation or more.")
+        raise DepthlrError("there is no persistent energy to take a rate from: measure one initialization or more.")
     decades = [math.log10(one.rate) for one in found]
     mean, number = fmean(decades), len(decades)
     noisy = sum(one.noisy for one in found) / number
-    # A few initialisations may agree by chance. So one more is counted, at the usual distance from the mean. Noise
-    # makes the rates of all initialisations too low, so its error does not shrink with their number.
+    # A few initializations may agree by chance. So one more is counted, at the usual distance from the mean. Noise
+    # makes the rates of all initializations too low, so its error does not shrink with their number.
     variance = (DRAW_SCATTER**2 + sum((one - mean) ** 2 for one in decades)) / number
     error = math.hypot(math.sqrt(variance / number), noisy * NOISE)
     return DrawnRate(mean, error if number > 1 else None, 2 * noisy >= 1)
@@ -237,5 +237,5 @@ def readout_size_note(found: Sequence[PersistentEnergy]) -> str | None:
     cause = "signals vanish, or the head starts near zero" if size < least else "signals grow"
     return (
         f"the readout starts with a mean square of {size:.2g} ({cause}), and measured rates were compared with tuned "
-        f"ones at {least:g} to {most:g} alone: initialise by init_, or do not trust this one."
+        f"ones at {least:g} to {most:g} alone: initialize by init_, or do not trust this one."
     )

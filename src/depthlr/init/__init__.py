@@ -1,4 +1,4 @@
-"""Layer 2: the gating factor, and initialisations under which depth is stable."""
+"""Layer 2: the gating factor, and initializations under which depth is stable."""
 
 from depthlr.init.gating import gating_factor
 from depthlr.init.plan import ParameterInit, apply_plan, init_, init_plan

@@ -1,4 +1,4 @@
-"""The initialisation of each parameter of a traced model, planned once and applied for any number of seeds.
+"""The initialization of each parameter of a traced model, planned once and applied for any number of seeds.
 
 W ~ N(0, 1/(q fan_in))       with the gating factor q of the activation that feeds the weight (paper, Eq. 1)
 x K^(-1/2)                   on the last weight of each residual branch of a ResNet with K updates (section 3.1)
@@ -76,14 +76,14 @@ def plan_of(
     if branch_scale not in ("auto", "last", "each", "none"):
         raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
     if any(node.name in ops.RECURRENT for node in graph.nodes):
-        raise DepthlrError("the model is recurrent, and the paper's initialisation covers non-recurrent models alone.")
+        raise DepthlrError("the model is recurrent, and the paper's initialization covers non-recurrent models alone.")
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}
     graph = replace(graph, nodes=[_with_slope(node, parameters) for node in graph.nodes])
     distances = compute_distances(graph)
     units = units_of(graph, distances)
     if not units:
         raise DepthlrError(
-            "no weighted layer lies between the model's input and its output, so nothing can be initialised by its "
+            "no weighted layer lies between the model's input and its output, so nothing can be initialized by its "
             "fan-in: pass the whole model."
         )
     sizes = {path: p.shape[-1] for path, p in parameters.items() if p.dim() > 1}
@@ -164,10 +164,10 @@ def init_(
     variance: Variance = "gating",
     branch_scale: BranchScale = "auto",
 ) -> nn.Module:
-    """Initialise `model` in place for stable depth, and return it. Frozen parameters keep their values.
+    """Initialize `model` in place for stable depth, and return it. Frozen parameters keep their values.
 
     Args:
-        model: The model to initialise.
+        model: The model to initialize.
         example: An input that the model accepts.
         seed: Seeds the weights; None draws from torch's global state.
         variance: As in `init_plan`.
@@ -176,7 +176,7 @@ def init_(
     if any(p.is_meta for p in model.parameters()):
         raise DepthlrError("the model's weights are on the meta device: give it memory first, by model.to_empty(...).")
     if not any(p.requires_grad for p in model.parameters()):
-        raise DepthlrError("every parameter is frozen, so there is nothing to initialise: call requires_grad_() first.")
+        raise DepthlrError("every parameter is frozen, so there is nothing to initialize: call requires_grad_() first.")
     plan = init_plan(model, example, variance=variance, branch_scale=branch_scale)
     generator = None
     if seed is not None:

@@ -17,8 +17,8 @@ AS_INIT = "as init_ draws it"
 OTHER_INIT = "not as init_ draws it"
 AS_IT_IS = "measured as it is"
 NOT_INIT = (
-    "the weights are not as large as init_ draws them (trained, or initialised otherwise), and the law holds for that "
-    "initialisation alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
+    "the weights are not as large as init_ draws them (trained, or initialized otherwise), and the law holds for that "
+    "initialization alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
 )
 EVIDENCE = (
     "Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned rates "

@@ -208,7 +208,7 @@ RULES: dict[str, DepthRule] = {
         name="law",
         source="Hyperparameter Transfer Laws for Non-Recurrent Multi-Path Neural Networks",
         assumes=(
-            "Fan-in initialisation, with residual branches scaled once by K^(-1/2) at initialisation and no multiplier "
+            "Fan-in initialization, with residual branches scaled once by K^(-1/2) at initialization and no multiplier "
             "in the forward pass; equal widths; effective depth counts residual updates. Derived for one SGD step; "
             f"for Adam the exponent is empirical. {_NO_MULTIPLIER}"
         ),
@@ -222,7 +222,7 @@ RULES: dict[str, DepthRule] = {
     "jelassi": DepthRule(
         name="jelassi",
         source="Jelassi 2023",
-        assumes=f"A ReLU MLP without residual connections, fan-in initialisation, SGD. {_NO_MULTIPLIER}",
+        assumes=f"A ReLU MLP without residual connections, fan-in initialization, SGD. {_NO_MULTIPLIER}",
         exponent_sgd=-1.5,
         exponent_adam=None,
     ),

@@ -73,7 +73,7 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
         with preserve_random_states(seed, devices=[]):
             return build(spec, input=examples.input)[0]
 
-    def initialise(model: nn.Module, seed: int) -> None:
+    def initialize(model: nn.Module, seed: int) -> None:
         # The plan leaves some tensors as the builder draws them. These must come from the seed too.
         source = template if whole else built(seed)
         apply_plan(source, plan, torch.Generator().manual_seed(seed))
@@ -84,7 +84,7 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
     training = training_in_steps(study, examples)
     data = study.data
-    return Task(built, initialise, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
+    return Task(built, initialize, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
 
 
 def training_in_steps(study: Study, examples: Examples) -> Training:

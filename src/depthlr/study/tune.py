@@ -158,7 +158,7 @@ def _recipe_to_measure(study: Study, size: int, examples: Examples) -> Recipe:
 
     def build_initialized() -> nn.Module:
         model = task.build()
-        task.initialise(model, int(torch.randint(2**31, ())))  # under the seed that the rule sets
+        task.initialize(model, int(torch.randint(2**31, ())))  # under the seed that the rule sets
         return model
 
     batches = [examples.batch(indices) for indices in order]

@@ -113,7 +113,7 @@ def check_runnable(model: nn.Module) -> None:
     if next(model.parameters(), None) is None:
         raise DepthlrError(f"{type(model).__name__} has no parameters, so there is nothing whose rate could be set.")
     if any(is_lazy(p) for p in model.parameters()):
-        raise DepthlrError("the model has lazy, uninitialised parameters: run it once on a batch, then try again.")
+        raise DepthlrError("the model has lazy, uninitialized parameters: run it once on a batch, then try again.")
 
 
 def cannot_run(error: Exception) -> DepthlrError:

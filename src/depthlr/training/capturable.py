@@ -148,7 +148,7 @@ def draw_start(task: Task, model: nn.Module, seed: int, device: torch.device, *,
         device: Where it is trained.
         on_host: The examples stay on the host, and so does their order.
     """
-    task.initialise(model, seed)
+    task.initialize(model, seed)
     named = (*model.named_parameters(), *model.named_buffers())
     state = {name: tensor.detach().to(device, copy=True) for name, tensor in named}
     order = task.order(seed)

@@ -17,8 +17,6 @@ from depthlr.data.batches import Batch
 from depthlr.data.examples import Examples, is_on_host
 from depthlr.errors import DepthlrError, kind_and_message
 
-_NAME = f"{DepthlrError.__module__}.{DepthlrError.__name__}"
-
 
 class Feed:
     """One batch on a device, filled anew by `advance`.
@@ -35,7 +33,7 @@ class Feed:
         one = _read(examples, torch.zeros(1, dtype=torch.int64))
         self._inputs, self._target = (torch.empty(batch, *p.shape[1:], dtype=p.dtype, device=device) for p in one)
         self.indices = torch.arange(batch, device=device)  # of the examples in the buffers
-        self._batches: Iterator[Batch] = iter(())
+        self._batches: Iterator[Batch | DepthlrError] = iter(())
 
     def restart(self, order: Tensor) -> None:
         """Begin a run or a pass.
@@ -53,10 +51,9 @@ class Feed:
 
     def advance(self) -> None:
         """Copy the next batch into the buffers. Asynchronous on a GPU."""
-        try:
-            batch = next(self._batches)
-        except DepthlrError as error:  # a loader's process sends a traceback; its last line holds the sentence
-            raise DepthlrError(str(error).strip().splitlines()[-1].removeprefix(f"{_NAME}: ")) from error
+        batch = next(self._batches)
+        if isinstance(batch, DepthlrError):
+            raise batch
         for buffer, read in zip((self._inputs, self._target), batch, strict=True):
             # Pinned here: a loader pins in a thread of its own, which would break a capture that is under way.
             buffer.copy_(read.pin_memory() if buffer.is_cuda else read, non_blocking=True)
@@ -84,8 +81,11 @@ def open_feed(examples: Examples, batch: int, device: torch.device, loaders: int
     return Feed(examples, batch, device, loaders if device.type == "cuda" else 0)
 
 
-class _Batches(Dataset[Batch]):
-    """The batches of an order by their number, so that a DataLoader can read them."""
+class _Batches(Dataset[Batch | DepthlrError]):
+    """The batches of an order by their number, so that a DataLoader can read them.
+
+    An error is returned, not raised: a loader's process would add its traceback to the sentence.
+    """
 
     def __init__(self, examples: Examples, order: Tensor) -> None:
         self._examples, self._order = examples, order
@@ -93,8 +93,11 @@ class _Batches(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._order)
 
-    def __getitem__(self, step: int) -> Batch:
-        return _read(self._examples, self._order[step])
+    def __getitem__(self, step: int) -> Batch | DepthlrError:
+        try:
+            return _read(self._examples, self._order[step])
+        except DepthlrError as error:
+            return error
 
 
 def _read(examples: Examples, indices: Tensor) -> Batch:

@@ -68,7 +68,7 @@ class GraphRunner(Executor):
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
         self._held_out = None if task.held_out is None else task.held_out.to(self._device)
-        self._host = task.build()  # what lanes copy, and where initialisations are drawn
+        self._host = task.build()  # what lanes copy, and where initializations are drawn
         self._starts: dict[int, Start] = {}
         self._steps = task.training.run_steps
         self._look = max(1, self._steps // DIVERGENCE_CHECKS)

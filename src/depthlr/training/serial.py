@@ -1,6 +1,6 @@
 """Cells one after the other in this process: the plain loop's numbers to the last bit, with what it wastes left out.
 
-The model is built once and re-initialised in place, and what a run writes into it besides its weights is undone; a run
+The model is built once and re-initialized in place, and what a run writes into it besides its weights is undone; a run
 stops soon after its loss stops being finite.
 """
 
@@ -61,7 +61,7 @@ class SerialRunner(InProcess):
     def _one(self, cell: Cell) -> Outcome:
         start = time.perf_counter()
         task, training = self._task, self._training
-        task.initialise(self._model, cell.seed)
+        task.initialize(self._model, cell.seed)
         optimizers = training.make_optimizers(self._model, cell.rate)
         take_step = TrainingStep(task, self._model, self._feed or self._examples, optimizers, self._device)
         average = None if training.ema is None else WeightAverage(self._model, training.ema)

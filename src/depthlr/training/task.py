@@ -50,7 +50,7 @@ class Task:
 
     Args:
         build: Builds the model.
-        initialise: Writes a seed's weights and buffers into a model.
+        initialize: Writes a seed's weights and buffers into a model.
         examples: The training data.
         training: How to train, with the length in steps.
         loss_fn: Takes the model's output and the targets. Held-out data are judged by it without label smoothing.
@@ -60,7 +60,7 @@ class Task:
     """
 
     build: Callable[[], nn.Module]
-    initialise: Callable[[nn.Module, int], None]
+    initialize: Callable[[nn.Module, int], None]
     examples: Examples
     training: Training
     loss_fn: LossFn = mean_cross_entropy

@@ -292,7 +292,7 @@ def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
         squares = _squares(worst.energies.energies[0])
         text = (
             f"units {'explode' if squares[-1] > squares[0] else 'vanish'} at size {worst.size}: their mean squares "
-            f"differ by a factor of {spans[worst.size]:.2g}; initialise as depthlr does (init_), or add norms."
+            f"differ by a factor of {spans[worst.size]:.2g}; initialize as depthlr does (init_), or add norms."
         )
         yield Verdict.fail, text
 
@@ -324,7 +324,7 @@ def _exponent(fit: Fit | None) -> Iterator[Problem]:
     if fit is not None and outside > ODD_EXPONENT:
         text = (
             f"the measured exponent is {fit.slope:.2f}, far from {lowest:g} to {highest:g}: look for a multiplier or "
-            "scale that depends on depth besides the initialisation."
+            "scale that depends on depth besides the initialization."
         )
         yield Verdict.fail, text
 

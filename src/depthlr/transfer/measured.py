@@ -46,8 +46,8 @@ from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ra
 
 ASSUMES = (
     "The best rate keeps the expected relative change of the readout per step: rate_target = rate_source * "
-    "sqrt(E_source / E_target), where E is the persistent energy. Both models must be initialised as they will be "
-    "trained. If several initialisations are measured, the change of the rate is averaged with the law's. The "
+    "sqrt(E_source / E_target), where E is the persistent energy. Both models must be initialized as they will be "
+    "trained. If several initializations are measured, the change of the rate is averaged with the law's. The "
     "law's part is wrong where a forward multiplier makes up for depth."
 )
 NOISY = (
@@ -190,7 +190,7 @@ class Measured:
         error = change.standard_error
         if error is not None and (error > LARGE_ERROR or change.law_share > MUCH_LAW):
             notes.append(
-                "initialisations scatter, as those of narrow models and deep plain stacks do: the measured change is "
+                "initializations scatter, as those of narrow models and deep plain stacks do: the measured change is "
                 f"known to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of "
                 "what is carried; take more seeds or a wider model."
             )

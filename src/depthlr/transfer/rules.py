@@ -38,7 +38,7 @@ __all__ = ["AmMup", "ByDepth", "Constant", "Fitted", "Law", "Measured", "Recipe"
 
 AM_MUP = (
     "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
-    "initialised as they will be trained; nothing is assumed about how energy depends on depth or width."
+    "initialized as they will be trained; nothing is assumed about how energy depends on depth or width."
 )
 MULTIPLIED = (
     "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
@@ -182,7 +182,7 @@ class AmMup:
         means = [energy.aggregate(self.aggregate) for energy in energies]
         if not min(means) > 0:
             raise DepthlrError(
-                "the step moves no unit before the head in one of the models: initialise them as depthlr does (init_)."
+                "the step moves no unit before the head in one of the models: initialize them as depthlr does (init_)."
             )
         factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
         notes = group_notes([group_ratios(source.optimizer, model) for model in models])

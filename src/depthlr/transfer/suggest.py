@@ -1,4 +1,4 @@
-"""An absolute rate for a model as it is initialised, from a measured step and no training run."""
+"""An absolute rate for a model as it is initialized, from a measured step and no training run."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ ENERGY_ALONE = Basis(
     {"constant": Calibration(0.21, 0.39), "warmup-cosine": Calibration(0.72, 0.66)},
 )
 SCHEDULE_NOTES = {
-    "constant": "a constant rate from this initialisation on; the interval is what 17 classification tasks, "
-    "initialised by init_ and tuned so, scatter over.",
+    "constant": "a constant rate from this initialization on; the interval is what 17 classification tasks, "
+    "initialized by init_ and tuned so, scatter over.",
     "warmup-cosine": "the peak, after a warm-up over a tenth of the run and before cosine decay; 7 classification "
-    "tasks, initialised by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
+    "tasks, initialized by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
 RECURRENT_NOTE = "recurrent models were not among the tasks that the interval was calibrated on."
 SCATTERED = (
-    "initialisations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
+    "initializations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
 )
 
 
@@ -177,11 +177,11 @@ def suggest_rate(
 
 @dataclass(frozen=True)
 class _Measurement:
-    """One initialisation."""
+    """One initialization."""
 
     energy: PersistentEnergy
     fall: float
-    optimizers: list[Optimizer]  # of the first initialisation alone
+    optimizers: list[Optimizer]  # of the first initialization alone
     training: bool
     recurrent: bool
 

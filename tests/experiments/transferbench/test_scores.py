@@ -145,7 +145,7 @@ def designed():
 @pytest.mark.parametrize("schedule", SCHEDULE_NOTES)
 @pytest.mark.parametrize("basis", [BALANCED, ENERGY_ALONE])
 def test_the_suggestions_constants_are_those_of_the_committed_tables(basis, schedule):
-    """Every initialisation by itself."""
+    """Every initialization by itself."""
     errors = {}
     for task in designed():
         for alone in task.each_draw():
