@@ -20,14 +20,13 @@ from experiments.pages import markdown_table
 from experiments.realbench.constant import exponent_error
 from experiments.realbench.judge import RULES, SHIPPED
 from experiments.realbench.kept import is_finished
-from experiments.realbench.plan import AXES, HORIZON, POWERS, TWINS
+from experiments.realbench.plan import AXES, HORIZON, LONGEST, POWERS, TWINS, long_variant
 from experiments.realbench.recipes import STEPS, recipe_named
 from experiments.realbench.scores import Tuned, read_tuned
 
 INITIALIZATIONS = {"the library's": "", "ours": "&variance=gating"}
 JUDGES = {"final validation loss": "validation", "mean training loss": "train_mean"}
 LENGTHS = (150, 1_500)
-LONGEST = 8_000
 SHORTEST = 300
 BATCH_POWER = {"adamw": 0.5, "momentum": 1.0}  # of the batch: the usual root rule, and the usual linear one
 WIDTH_POWER = {"adamw": -1.0, "momentum": 0.0}  # of the width, for hidden weights in muP
@@ -56,7 +55,8 @@ def horizon_table(results: Path) -> str:
             depths = math.log10(found.depths[sizes[1]] / found.depths[sizes[0]])
             change = large - small
             rows.append([name, f"{steps:,}", *(f"{10**x:.2g}" for x in (small, large)), f"{change:+.2f}"])
-            rows[-1] += [f"{change / depths:+.2f}", f"{found.floor:.2f}"]
+            floor = f"{found.floor:.2f}" if math.isfinite(found.floor) else "one seed"
+            rows[-1] += [f"{change / depths:+.2f}", floor]
     head = ("recipe", "steps", "tuned, smallest", "tuned, largest", "change, decades", "exponent of the two", "floor")
     return markdown_table(head, rows) + "\n"
 
@@ -64,7 +64,7 @@ def horizon_table(results: Path) -> str:
 def at_length(name: str, sizes: Sequence[int], steps: int, results: Path) -> Tuned | None:
     """A recipe's smallest and largest size at a length of run; None while it is unfinished."""
     if steps == LONGEST:
-        parts = [f"{name}?sizes={size}&steps={steps}" for size in sizes]
+        parts = [long_variant(name, size) for size in sizes]
     else:
         parts = [name if steps == STEPS else f"{name}?steps={steps}"]
     if not finished(results, parts):

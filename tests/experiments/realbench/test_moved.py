@@ -23,7 +23,7 @@ from experiments.realbench.moved import (
     moves,
     peers_table,
 )
-from experiments.realbench.plan import HORIZON, TWINS, Job, part_named
+from experiments.realbench.plan import HORIZON, TWINS, Job, long_variant, part_named
 from experiments.realbench.recipes import recipe_named
 
 GPT, RESNET = HORIZON
@@ -46,7 +46,7 @@ def write_horizon(tables: Path, exponents: dict[int, float]) -> None:
             if steps == 8_000:
                 for size, best in falling(exponent, sizes).items():
                     if size in HORIZON[name]:
-                        write_sweep(tables, f"{name}?sizes={size}&steps=8000", {size: best})
+                        write_sweep(tables, long_variant(name, size), {size: best}, seeds=(0,))
             else:
                 write_sweep(tables, name if steps == 1_200 else f"{name}?steps={steps}", falling(exponent, sizes))
 
@@ -57,26 +57,27 @@ def test_the_horizon_shows_each_lengths_exponent(tmp_path):
     found = cells(horizon_table(tmp_path))
     assert [row[0] for row in found] == [GPT] * 4 + [RESNET] * 4
     assert [float(row[5]) for row in found] == pytest.approx(2 * list(wanted.values()))
+    assert [row[6] == "one seed" for row in found] == 2 * [False, False, False, True]
     first = math.log10(34 / 6)
     assert [float(row[4]) for row in found[:4]] == pytest.approx([round(e * first, 2) for e in wanted.values()])
 
 
 def test_the_horizon_is_empty_while_a_table_is_unfinished(tmp_path):
     write_horizon(tmp_path, {300: -0.5, 1_200: -0.3, 1_500: -0.2, 8_000: 0.1})
-    last = tmp_path / f"{RESNET}+sizes8+steps8000.csv"
+    last = tmp_path / f"{RESNET}+seeds0+sizes8+steps8000.csv"
     write_facts(last, read_facts(last)["study"], 3, complete=False)
     assert horizon_table(tmp_path) == ""
 
 
 def test_long_runs_surround_the_rate_of_shorter_ones(tmp_path):
     shorter = write_sweep(tmp_path, f"{GPT}?steps=1500", falling(-0.2, (2, 4, 8, 16)))
-    found = long_cells(recipe_named(f"{GPT}?sizes=16&steps=8000"), shorter)
+    found = long_cells(recipe_named(long_variant(GPT, 16)), shorter)
     assert {cell.size for cell in found} == {16}
-    assert {cell.seed for cell in found} == {0, 1}
+    assert {cell.seed for cell in found} == {0}
     decades = sorted({round(math.log10(cell.rate) - falling(-0.2, (2, 16))[16], 3) for cell in found})
     assert decades == [-0.625, -0.375, -0.125, 0.125, 0.375, 0.625]
-    assert [math.log10(cell.rate) < -2.0 for cell in found[:4]] == [True] * 4  # longer runs want lower rates
-    assert Job("long", f"{GPT}?sizes=16&steps=8000").runs(tmp_path) == 0
+    assert [math.log10(cell.rate) < -2.0 for cell in found[:2]] == [True] * 2  # longer runs want lower rates
+    assert Job("long", long_variant(GPT, 16)).runs(tmp_path) == 0
 
 
 def write_factors(tables: Path, name: str, exponent) -> None:

@@ -82,8 +82,8 @@ def test_a_job_waits_for_its_needs(tmp_path):
     write_sweep(tmp_path, "gpt2-adamw-cosine?steps=300", {2: -3.0}, complete=False)
     ready = [job.name for _, job in pending(tmp_path, ["horizon"])]
     assert "gpt2-adamw-cosine+steps1500" not in ready
-    assert {"gpt2-adamw-cosine+steps300", "gpt2-adamw-cosine+sizes16+steps8000"} <= set(ready)
-    assert "resnet-momentum-cosine+sizes8+steps8000" not in ready
+    assert {"gpt2-adamw-cosine+steps300", "gpt2-adamw-cosine+seeds0+sizes16+steps8000"} <= set(ready)
+    assert "resnet-momentum-cosine+seeds0+sizes8+steps8000" not in ready
 
 
 def test_seconds_follow_the_tables_of_the_like():
