@@ -229,7 +229,7 @@ def test_a_captured_run_evaluates_like_the_serial_one() -> None:
 
 def test_the_average_of_weights_is_evaluated() -> None:
     model = nn.Linear(3, 2)
-    average = WeightAverage(model, 0.9)
+    average = WeightAverage(held_out_task(), model, 0.9)
     first = deepcopy(model.weight.detach())
     with torch.no_grad():
         model.weight += 1

@@ -43,10 +43,11 @@ from depthlr.training import (
     mean_cross_entropy,
     try_step,
 )
-from depthlr.training.capturable import CapturableRun, compile_repeated, copy_model, draw_start
+from depthlr.training.capturable import CapturableRun, compile_repeated, draw_start
 from depthlr.training.cell import has_diverged
 from depthlr.training.local import open_executor
 from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
+from depthlr.training.step import WeightAverage, copy_model
 from depthlr.training.task import Task
 from experiments.plain_loop import train_plainly
 
@@ -255,6 +256,10 @@ def test_a_model_that_fails_on_a_batch_is_a_sentence() -> None:
         try_step(task)
 
 
+def test_one_step_of_a_run_with_a_warm_up_of_several_steps_is_tried() -> None:
+    try_step(tiny_task(2, schedule="warmup-cosine", warmup=3))
+
+
 def full(output, target):
     raise torch.cuda.OutOfMemoryError("full")
 
@@ -386,6 +391,15 @@ def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
     assert isinstance(copy_model(task, model), nn.Linear)
     copyable = nn.Linear(3, 2)
     assert torch.equal(copy_model(task, copyable).weight, copyable.weight)
+
+
+def test_the_average_of_a_model_that_cannot_be_copied_begins_at_its_weights() -> None:
+    task = replace(tiny_task(2, PATTERNS["mlp"]), build=lambda: nn.utils.weight_norm(nn.Linear(3, 2)))
+    model = task.build()
+    model(torch.zeros(1, 3))
+    average = WeightAverage(task, model, 0.9)
+    for mine, theirs in zip(average.model.parameters(), model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
 
 
 def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from depthlr.data.examples import Examples
 from depthlr.optimizers import reset_state
 from depthlr.training.feed import open_feed
-from depthlr.training.step import HeldOut, TrainingStep, WeightAverage
+from depthlr.training.step import HeldOut, TrainingStep, WeightAverage, copy_model
 from depthlr.training.task import Task
 
 
@@ -50,7 +49,7 @@ class CapturableRun:
         images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
         if images:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._average = None if training.ema is None else WeightAverage(self.model, training.ema)
+        self._average = None if training.ema is None else WeightAverage(task, self.model, training.ema)
         if compiled:
             compile_repeated(self.model)
         steps = training.run_steps
@@ -123,19 +122,6 @@ class CapturableRun:
     def _random_state(self) -> Tensor:
         """Of the generator from which models on the device draw; it lies on the host."""
         return torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
-
-
-def copy_model(task: Task, model: nn.Module) -> nn.Module:
-    """A second model like this one. A copy is faster than building it again, but some models cannot be copied.
-
-    Args:
-        task: Builds a model that cannot be copied.
-        model: The model.
-    """
-    try:
-        return deepcopy(model)
-    except RuntimeError:  # tensors that are computed, as old-style weight norm leaves behind, cannot be
-        return task.build()
 
 
 def draw_start(task: Task, model: nn.Module, seed: int, device: torch.device, *, on_host: bool = False) -> Start:

@@ -64,7 +64,7 @@ class SerialRunner(InProcess):
         task.initialize(self._model, cell.seed)
         optimizers = training.make_optimizers(self._model, cell.rate)
         take_step = TrainingStep(task, self._model, self._feed or self._examples, optimizers, self._device)
-        average = None if training.ema is None else WeightAverage(self._model, training.ema)
+        average = None if training.ema is None else WeightAverage(task, self._model, training.ema)
         order = self._order(cell.seed)
         if self._feed is not None:
             self._feed.restart(order)
@@ -137,13 +137,14 @@ class SerialExecutor(InProcess):
 
 
 def try_step(task: Task) -> None:
-    """Raise one sentence if the first training step fails on the device that will train.
+    """Raise one sentence if the first training step, or the evaluation after it, fails on the device that will train.
 
     Args:
         task: The task of one size.
     """
-    once = replace(task, training=replace(task.training.for_steps(1), schedule="constant", warmup=None, cooldown=None))
-    SerialRunner(once, default_device()).run(Cell(0, 0, 0.0))
+    # In one call: a warm-up of ten steps and a run of one step would refuse each other.
+    step = replace(task.training, steps=1, epochs=None, schedule="constant", warmup=None, cooldown=None)
+    SerialRunner(replace(task, training=step), default_device()).run(Cell(0, 0, 0.0))
 
 
 def _curve(losses: Sequence[Tensor]) -> NDArray[np.float32]:

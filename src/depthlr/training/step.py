@@ -156,12 +156,26 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
+def copy_model(task: Task, model: nn.Module) -> nn.Module:
+    """A second model like this one. A copy is faster than building it again, but some models cannot be copied.
+
+    Args:
+        task: Builds a model that cannot be copied.
+        model: The model.
+    """
+    try:
+        return deepcopy(model)
+    except RuntimeError:  # tensors that are computed, as old-style weight norm leaves behind, cannot be
+        return task.build()
+
+
 class WeightAverage:
     """An exponential moving average of a model's weights, held by a copy of it that is evaluated in its place."""
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.model = deepcopy(model)
+    def __init__(self, task: Task, model: nn.Module, decay: float) -> None:
+        self.model = copy_model(task, model).to(next(model.parameters()).device)
         self._decay = decay
+        self.restart(model)
 
     @torch.no_grad()
     def restart(self, model: nn.Module) -> None:
