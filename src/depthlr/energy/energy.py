@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import log10
 from statistics import fmean, median, stdev
 from typing import Any
@@ -23,11 +22,10 @@ from depthlr.energy.batches import check_batch, read_batches, split_batch
 from depthlr.energy.gradient import (
     LossGradients,
     check_moves,
-    largest_finite_entry,
+    largest_entry_if_finite,
     loss_gradients,
-    measurable,
-    recorded_run,
     seeded_run,
+    unwrap_measurable,
 )
 from depthlr.energy.initializations import check_draws, draw_models
 from depthlr.energy.jvp import jvp, mean_product, value_and_change
@@ -133,19 +131,20 @@ def update_energy(
         seed: Fixes dropout, stochastic depth and what a loader draws.
         limit: How many batches are used; if None, all of a list and four of a loader.
     """
-    model, parameters = measurable(model)
+    model, parameters = unwrap_measurable(model)
     check_units(units)
     seed = check.seed("The seed", seed)
     if isinstance(units, int):
         raise DepthlrError("units= as a number says nothing about where to measure: pass classes, such as [Block].")
-    record = partial(recorded_run, allow_recurrence=units is not None)
     batches = read_batches(batches, limit, ENERGY_BATCHES, seed)
     energies = []
     with measuring(len(batches)):
         for batch in batches:
-            learned = loss_gradients(model, parameters, batch, loss_fn, seed, record=record)
+            learned = loss_gradients(
+                model, parameters, batch, loss_fn, seed, record=True, allow_recurrence=units is not None
+            )
             depth = depth_of(learned.graph, units)  # while the GPU still computes the gradient
-            check_moves(largest_finite_entry(learned.loss, learned.gradients))
+            check_moves(largest_entry_if_finite(learned.loss, learned.gradients))
             direction = step_direction(optimizer, model, learned.gradients)
             seen = batch if probe is None else check_batch(probe)
             arguments, _ = split_batch(seen, next(iter(parameters.values())).device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,10 @@ from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_st
 from depthlr.trace.recorder import Recorder
 from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, is_sharded, logits_of, readouts_of, unwrap
 
-RecordRun = Callable[[nn.Module, dict[str, Tensor], Arguments], tuple[Any, Recorder]]
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 
 
-def measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
+def unwrap_measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
     """The user's module inside all wrappers, and its parameters. Raise if no step of it can be measured."""
     model = unwrap(model)
     check_runnable(model)
@@ -75,7 +74,8 @@ def loss_gradients(
     seed: int,
     *,
     readout: int | None = None,
-    record: RecordRun | None = None,
+    record: bool = False,
+    allow_recurrence: bool = False,
 ) -> LossGradients:
     """Compute the loss of one batch and its gradients.
 
@@ -86,27 +86,36 @@ def loss_gradients(
         loss_fn: The loss of output and target. If None, the model's output holds it.
         seed: Seeds dropout.
         readout: The index of the readout, if it is known. Finding it costs extra passes.
-        record: Runs the model and records the run, such as `recorded_run`.
+        record: Record the forward pass as a graph.
+        allow_recurrence: Record LSTM, GRU and RNN layers, which are refused otherwise.
 
     Raises:
         DepthlrError: If the model cannot run, or the loss has no gradient.
     """
-    arguments, target = split_batch(batch, next(iter(parameters.values())).device)
+
+    def attempt(recorder: Recorder | None) -> LossGradients:
+        arguments, target = split_batch(batch, next(iter(parameters.values())).device)
+        with seeded_run(model, seed, loss_fn):
+            if recorder is not None:
+                recorder.declare_inputs(arguments)
+            with recorder or contextlib.nullcontext():
+                output = _run(model, leaves, arguments)
+            if readout is None:
+                _check_followed(output, parameters)
+            loss = _loss_of(output, target, loss_fn)
+            index = _find_readout(output, loss) if readout is None else readout
+            if recorder is not None:
+                recorder.declare_output(output, index)
+            gradients = _gradients_of(loss, leaves, parameters)
+        return LossGradients(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
+
     leaves = _leaves_of(parameters)
-    recorder = None
-    with seeded_run(model, seed, loss_fn):
-        if record is None:
-            output = _run(model, leaves, arguments)
-        else:
-            output, recorder = record(model, leaves, arguments)
-        if readout is None:
-            _check_followed(output, parameters)
-        loss = _loss_of(output, target, loss_fn)
-        index = _find_readout(output, loss) if readout is None else readout
-        if recorder is not None:
-            recorder.declare_output(output, index)
-        gradients = _gradients_of(loss, leaves, parameters)
-    return LossGradients(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
+    if not record:
+        return attempt(None)
+    found = attempt(Recorder(model, leaves, allow_recurrence=allow_recurrence))
+    if found.graph.readout == ROOT:  # as in effective_depth: one-hot tokens and byte images are integers at first
+        return attempt(Recorder(model, leaves, allow_recurrence=allow_recurrence, integers_are_signal=True))
+    return found
 
 
 def _run(model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments) -> Any:
@@ -117,32 +126,6 @@ def _run(model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments) -> A
             raise
         except Exception as error:
             raise cannot_run(error) from error
-
-
-def recorded_run(
-    model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments, *, allow_recurrence: bool
-) -> tuple[Any, Recorder]:
-    """Run the model and record the run.
-
-    Args:
-        model: The model to run.
-        leaves: What stands for its parameters.
-        arguments: Positional and named arguments of the model.
-        allow_recurrence: Accept LSTM, GRU and RNN layers.
-
-    Returns:
-        The output, and the recorder. The readout is not known yet.
-    """
-    # As in effective_depth: one-hot tokens and byte images are integers at first.
-    for integers_are_signal in (False, True):
-        recorder = Recorder(model, leaves, allow_recurrence=allow_recurrence, integers_are_signal=integers_are_signal)
-        recorder.declare_inputs(arguments)
-        with recorder:
-            output = _run(model, leaves, arguments)
-        recorder.declare_output(output)
-        if recorder.graph.readout != ROOT:
-            break
-    return output, recorder
 
 
 def _leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
@@ -261,7 +244,7 @@ def _graph_behind(tensor: Tensor) -> set[Any]:
     return seen
 
 
-def largest_finite_entry(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
+def largest_entry_if_finite(loss: Tensor, gradients: Mapping[str, Tensor]) -> float:
     """The largest absolute entry of a gradient that must be finite.
 
     Args:

@@ -27,10 +27,10 @@ from depthlr.energy.batches import SeedBatches, read_three_or_more, split_batch
 from depthlr.energy.gradient import (
     add_gradients,
     check_moves,
-    largest_finite_entry,
+    largest_entry_if_finite,
     loss_gradients,
-    measurable,
     seeded_run,
+    unwrap_measurable,
 )
 from depthlr.energy.jvp import jvp, mean_product, value_and_change, widen_half
 from depthlr.energy.progress import count_batch, labelled, measuring
@@ -95,7 +95,7 @@ def persistent_energy(
         seed: Seeds dropout, with a different mask for each batch, and what a loader draws.
         limit: The number of batches. If None: all of a list, seventeen of a loader.
     """
-    model, parameters = measurable(model)
+    model, parameters = unwrap_measurable(model)
     _check_first_step(optimizer, model)
     seed = check.seed("The seed", seed)
     given = read_three_or_more(batches, limit, seed)
@@ -119,7 +119,7 @@ def _measure(
         # Dropout is noise too, so every batch has its own mask.
         found = loss_gradients(model, parameters, batch, loss_fn, seed + index, readout=readout)
         readout = found.readout
-        largest = max(largest, largest_finite_entry(found.loss, found.gradients))
+        largest = max(largest, largest_entry_if_finite(found.loss, found.gradients))
         losses.append(float(found.loss))
         _add(halves[index % 2], found.gradients)
         count_batch()

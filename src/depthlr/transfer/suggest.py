@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds, read_three_or_more
-from depthlr.energy.gradient import loss_gradients, measurable
+from depthlr.energy.gradient import loss_gradients, unwrap_measurable
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
@@ -218,7 +218,7 @@ def predicted_fall(
         optimizer: As in `suggest_rate`.
         seed: Seeds dropout.
     """
-    model, parameters = measurable(model)
+    model, parameters = unwrap_measurable(model)
     gradients = loss_gradients(model, parameters, batch, loss_fn, seed).gradients
     direction = step_direction(optimizer, model, gradients)
     products = []
