@@ -12,8 +12,9 @@ from torch import nn
 import depthlr
 from depthlr.energy.persistent import DrawnRate
 from depthlr.errors import DepthlrError
+from depthlr.init.plan import init_
 from depthlr.law import RULES, fit_power_law
-from depthlr.law.carried_rate import CONSTANT_EVIDENCE, CarriedRate
+from depthlr.law.carried_rate import AS_INIT, CONSTANT_EVIDENCE, UNSEEN, CarriedRate
 from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.trace.depth import TIED, Depth, Flag
 from depthlr.transfer.recipe import MeasuredModel
@@ -84,6 +85,34 @@ def test_entries_beside_two_recipes_are_refused_and_beside_one_belong_to_the_mod
     given = {"rule": "law", "example": batches()[0][0]} | entry
     whole = SMALL.replace(build=LARGE.build, **{name: value for name, value in given.items() if name != "rule"})
     assert transfer_rate(0.1, SMALL, LARGE.build, **given) == transfer_rate(0.1, SMALL, whole, rule="law")
+
+
+@pytest.mark.parametrize("rule", ["measured", "am-mup"])
+def test_batches_of_either_side_measure_both_models(rule: str) -> None:
+    bare = SMALL.replace(build=SMALL.build(), batches=None)
+    given = SMALL.replace(build=LARGE.build())
+    whole = given.replace(build=bare.build)
+    assert transfer_rate(0.1, bare, given, rule=rule) == transfer_rate(0.1, whole, given, rule=rule)
+
+
+def test_batches_count_a_model_beside_a_depth() -> None:
+    assert transfer_rate(0.1, 6, LARGE.build, batches=batches()).rule == "constant"
+
+
+def test_an_example_decides_the_depth_of_a_measured_model_too() -> None:
+    with pytest.raises(DepthlrError, match="the model could not run on the example"):
+        transfer_rate(0.1, SMALL.replace(example="nonsense"), LARGE, rule="measured", seeds=1)
+
+
+def test_what_a_depth_says_nothing_about_is_not_called_initialized_by_init() -> None:
+    model = LARGE.build()
+    init_(model, batches()[0][0])
+    assert transfer_rate(0.1, 6, model, batches()[0][0], rule="law").initialization == UNSEEN
+    assert transfer_rate(0.1, model, model, batches()[0][0], rule="law").initialization == AS_INIT
+
+
+def test_a_depth_rule_is_taken_as_a_rule() -> None:
+    assert transfer_rate(0.1, 4, 8, rule=RULES["law"]) == transfer_rate(0.1, 4, 8, rule="law")
 
 
 @pytest.mark.parametrize("option", [{"family": "sgd"}, {"aggregate": "harmonic"}, {"seed": 1}, {"seeds": 2}], ids=str)

@@ -10,12 +10,11 @@ from typing import Any, cast
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import batches_for_seeds
+from depthlr.energy.batches import batches_for_seeds, inputs_of
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
     build_model,
-    depth_on,
     draw_models,
     draws_new_weights,
 )
@@ -41,7 +40,7 @@ from depthlr.law.carried_rate import (
     law_share,
 )
 from depthlr.law.rules import LAW_EXPONENT
-from depthlr.trace.depth import Depth
+from depthlr.trace.depth import Depth, effective_depth
 from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ratios, optimizer_notes
 
 ASSUMES = (
@@ -105,14 +104,17 @@ class Measured:
 
         Args:
             rate: The rate tuned on the source.
-            source: The recipe that was tuned. Its batches, loss and optimizer are used.
+            source: The recipe that was tuned. Its batches, loss and optimizer are used, or the target's if it has no
+                batches.
             target: The recipe that needs a rate. Its model is counted by its own `units`.
         """
         carried = self.carry_measured(rate, *self.measure(source, target))
-        return replace(carried, notes=(*carried.notes, *optimizer_notes(carried.rate, source.optimizer, source.build)))
+        optimizer = measured_on(source, target).optimizer
+        notes = optimizer_notes(carried.rate, optimizer, source.build, target.build)
+        return replace(carried, notes=(*carried.notes, *notes))
 
     def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
-        """Measure both models on the source's batches. A recipe that holds a `MeasuredModel` is not measured again.
+        """Measure both models on the batches of `measured_on`. A `MeasuredModel` is not measured again.
 
         Args:
             source: The recipe that was tuned.
@@ -122,12 +124,11 @@ class Measured:
         found: dict[str, Any] = {name: recipe.build for name, recipe in recipes.items()}
         missing = {name: recipe for name, recipe in recipes.items() if not isinstance(recipe.build, MeasuredModel)}
         if missing:
-            found |= self._measure(missing)
+            found |= self._measure(missing, measured_on(source, target))
         return found["source"], found["target"]
 
-    def _measure(self, recipes: dict[str, Recipe]) -> dict[str, MeasuredModel]:
-        """Measure models, named as in progress messages, with the first recipe's batches, loss and optimizer."""
-        recipe = next(iter(recipes.values()))
+    def _measure(self, recipes: dict[str, Recipe], recipe: Recipe) -> dict[str, MeasuredModel]:
+        """Measure models, named as in progress messages, with one recipe's batches, loss and optimizer."""
         builds: dict[str, Any] = {name: one.build for name, one in recipes.items()}
         check_measuring("measured", recipe, builds.values())
         drawn = sum(not isinstance(build, nn.Module) for build in builds.values())
@@ -140,7 +141,9 @@ class Measured:
         with measuring(initializations * batches.size):
             energies = persistent_energies(models, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed)
         return {
-            name: _measured_model(recipe.replace(build=one.build, units=one.units), found, batches.first)
+            name: _measured_model(
+                recipe.replace(build=one.build, units=one.units, example=one.example), found, batches.first
+            )
             for (name, one), found in zip(recipes.items(), energies, strict=True)
         }
 
@@ -208,6 +211,25 @@ class Measured:
         return carried.with_interval(change.error_bound(*depths)) if in_scope else carried
 
 
+def measured_on(source: Recipe, target: Recipe) -> Recipe:
+    """The recipe whose batches, loss and optimizer are used for both models: the target if only it has batches.
+
+    Args:
+        source: The recipe that was tuned.
+        target: The recipe that needs a rate.
+    """
+    return target if source.batches is None and target.batches is not None else source
+
+
+def is_measurable(recipe: Recipe) -> bool:
+    """Does the recipe hold a model, a function that builds one, or a measurement of one?
+
+    Args:
+        recipe: The recipe.
+    """
+    return callable(recipe.build) or isinstance(recipe.build, MeasuredModel)  # models are callable, too
+
+
 def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
     """Raise if something is missing that a rule needs to measure models.
 
@@ -237,7 +259,8 @@ def _measured_model(recipe: Recipe, energies: Sequence[PersistentEnergy], batch:
         notes.append(EVAL_MODE_NOTE)
     if strange:
         notes.append(strange)
-    depth = depth_on(model, batch, recipe.units)
+    example = inputs_of(model, batch) if recipe.example is None else recipe.example
+    depth = effective_depth(model, example, units=recipe.units)
     ratios = group_ratios(recipe.optimizer, model)
     return MeasuredModel(depth, rate, tuple(notes), ratios, in_scope=model.training and not strange)
 

@@ -21,7 +21,7 @@ from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer, recommended_rule, rule_named
 from depthlr.trace.depth import TIED, Depth, Units
 from depthlr.trace.run import LossFn
-from depthlr.transfer.measured import Measured, check_measuring
+from depthlr.transfer.measured import Measured, check_measuring, is_measurable, measured_on
 from depthlr.transfer.recipe import (
     Energies,
     ModelLike,
@@ -107,7 +107,7 @@ class ByDepth:
         if ADAPTIVE in rule.findings and self._is_adaptive(source, target):
             properties.add(ADAPTIVE)
         violations = _depth_notes(source_depth, target_depth, (TIED,) if rule.allows_tied else ())
-        initialization = next((init for init in (OTHER_INIT, AS_INIT) if init in (source_init, target_init)), UNSEEN)
+        initialization = next(init for init in (OTHER_INIT, UNSEEN, AS_INIT) if init in (source_init, target_init))
         carried = rule.carried_rate(
             rate,
             new_rate,
@@ -167,34 +167,36 @@ class AmMup:
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the mean energies of both models. Arguments are those of `Rule.carry`.
 
-        Models are measured on the source's batches, and stored energies are used as they are.
+        Models are measured on the source's batches, or on the target's if the source has none. Stored energies are
+        used as they are.
         """
+        given = measured_on(source, target)
         builds: tuple[Any, Any] = (source.build, target.build)
         models = [build for build in builds if not isinstance(build, Energies)]
         batches = []
         if models:
-            check_measuring("am-mup", source, models)
+            check_measuring("am-mup", given, models)
             if not all(isinstance(model, nn.Module) for model in models):
                 raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
-            batches = read_batches(source.batches, None, ENERGY_BATCHES, self.seed)
+            batches = read_batches(given.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
-            energies = [self._energy(recipe, batches, source) for recipe in (source, target)]
+            energies = [self._energy(recipe, batches, given) for recipe in (source, target)]
         means = [energy.aggregate(self.aggregate) for energy in energies]
         if not min(means) > 0:
             raise DepthlrError(
                 "the step moves no unit before the head in one of the models: initialize them as depthlr does (init_)."
             )
         factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
-        notes = group_notes([group_ratios(source.optimizer, model) for model in models])
-        notes += optimizer_notes(rate * factor, source.optimizer, *models)
+        notes = group_notes([group_ratios(given.optimizer, model) for model in models])
+        notes += optimizer_notes(rate * factor, given.optimizer, *models)
         depths = len(energies[0].units), len(energies[1].units)
         return CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
 
-    def _energy(self, recipe: Recipe, batches: list[Any], source: Recipe) -> Energies:
+    def _energy(self, recipe: Recipe, batches: list[Any], given: Recipe) -> Energies:
         build: Any = recipe.build
         if isinstance(build, Energies):
             return build
-        return update_energy(build, batches, source.loss_fn, source.optimizer, seed=self.seed, units=recipe.units)
+        return update_energy(build, batches, given.loss_fn, given.optimizer, seed=self.seed, units=recipe.units)
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,7 @@ def transfer_rate(
     target: ModelLike | Recipe,
     example: Any = None,
     *,
-    rule: str | Rule | None = None,
+    rule: str | Rule | DepthRule | None = None,
     batches: Any = None,
     loss_fn: LossFn | None = None,
     optimizer: Any = None,
@@ -272,8 +274,8 @@ def transfer_rate(
         source: A depth, a model, a function that builds it, energies measured before, or a `Recipe`.
         target: The same. Functions that build the models let `Measured` average over initializations.
         example: An input on which a model's depth is counted. None takes the first of `batches`.
-        rule: A rule, or its name. None takes the one that `recommended_rule` names for the recipes, and for how the
-            models are initialized.
+        rule: A rule, its name, or a `DepthRule`. None takes the one that `recommended_rule` names for the recipes, and
+            for how the models are initialized.
         batches: What the step is measured on, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model. None is "sgd".
@@ -298,6 +300,8 @@ def transfer_rate(
         raise DepthlrError(TOLD_BY_RECIPES.format(_arguments(entries)))
     options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seed": seed, "seeds": seeds}
     changed = [name for name, value in options.items() if value != OPTIONS[name]]
+    if isinstance(rule, DepthRule):
+        rule = ByDepth(rule)
     if changed and rule is not None and not isinstance(rule, str):
         raise DepthlrError(TOLD_BY_RULE.format(_arguments(changed)))
     if not isinstance(source, Recipe):
@@ -312,14 +316,16 @@ def transfer_rate(
 
 
 def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict[str, Any]) -> CarriedRate:
+    mixed = is_measurable(source) != is_measurable(target)  # a model beside a depth: batches can only count the model
     recommend = partial(
         recommended_rule,
         schedule=target.schedule if source.schedule == "constant" else source.schedule,
         steps=max(source.steps or 0, target.steps or 0),
-        measurable=source.batches is not None,
+        measurable=measured_on(source, target).batches is not None and not mixed,
     )
-    if recommend() == recommend(own_init=True):  # nothing depends on the initialization
-        return make_rule(recommend(), **options).carry(rate, source, target)
+    name = recommend()
+    if name == recommend(own_init=True):  # how the models are initialized changes nothing
+        return make_rule(name, **options).carry(rate, source, target)
     counted = depths_and_initializations(source, target, seed=options["seed"])
     own_init = any(initialization == OTHER_INIT for _, initialization in counted)
     rule = ByDepth(rule_named(recommend(own_init=own_init)), options["family"], options["seed"])
