@@ -3,13 +3,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.law import grid_spacing
 from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Models, Search, Study, Training, parse_study, study_from_dict, to_toml
 from depthlr.study.description import SEARCHES, UNCOUNTED, difference, read_study
@@ -102,7 +102,7 @@ def test_the_smallest_study_has_the_papers_search():
     assert (study.name, study.model.sizes, study.data.name) == ("first", (3, 4, 6), "digits")
     assert (study.training.optimizer, study.training.steps) == ("sgd", 100)
     assert study.search == Search("adaptive", 1e-4, 10.0, 80, (0, 1, 2))
-    assert grid_spacing(study.search.rates) == pytest.approx(study.search.spacing)
+    assert np.diff(np.log10(study.search.rates)) == pytest.approx(study.search.spacing)
     assert str(study.model.spec_at(6)) == "resnet?blocks=6&width=64"
 
 
