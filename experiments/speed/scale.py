@@ -36,7 +36,7 @@ class Sleeping(JobExecutor):
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self.now = 0.0  # simulated seconds
-        self.busy = 0.0  # of all workers together
+        self.busy_seconds = 0.0  # of all workers together
         self._ends: list[tuple[float, int]] = []  # a heap, with the number of the job
         self._handles: dict[int, Handle] = {}
         self._seconds: dict[int, float] = {}  # of the cells under way
@@ -48,7 +48,7 @@ class Sleeping(JobExecutor):
         numbers = []
         for handle in handles:
             seconds = 60 * MINUTES * handle.cell.size * 2 ** self._draw.uniform(-1, 1)
-            self.busy += seconds
+            self.busy_seconds += seconds
             self._number += 1
             self._handles[self._number], self._seconds[self._number] = handle, seconds
             heapq.heappush(self._ends, (self.now + seconds, self._number))
@@ -133,7 +133,7 @@ def main() -> None:
                 f"{cells / meter.seconds:,.0f}",
                 f"{meter.grown / cells:,.0f}",
                 f"{1e3 * longest_plan(study):.0f}",
-                f"{executor.busy / (options.workers * executor.now):.0%}",
+                f"{executor.busy_seconds / (options.workers * executor.now):.0%}",
             )
             print(f"| {' | '.join(row)} |", flush=True)
 

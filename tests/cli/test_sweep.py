@@ -22,6 +22,8 @@ from depthlr.cli.sweep import _print, sweep_command
 from depthlr.errors import DepthlrError
 from depthlr.present.report import render_report
 from depthlr.study import read_results, read_study
+from depthlr.study.executors import executor_for
+from depthlr.training import Workers
 from experiments.landscape import LandscapeExecutor, landscape
 
 app = typer.Typer()
@@ -116,6 +118,13 @@ def test_run_again_it_resumes_from_the_toml_or_from_its_own_file(run, study):
         _, out, err = run("sweep", name, "--json")
         assert f"{json.loads(out)['cells']} cells are kept from before" in err
         assert "to come" not in err
+
+
+def test_a_finished_sweep_starts_no_process(run, study, monkeypatch):
+    run("sweep", str(study))
+    monkeypatch.setattr(driver, "executor_for", executor_for)  # that of this machine
+    monkeypatch.setattr(Workers, "_start", lambda pool: pytest.fail("started"))
+    assert run("sweep", str(study), "--workers", "2")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from depthlr.data import load
 from depthlr.errors import DepthlrError
 from depthlr.study import SweepInterrupted, read_results, read_store, sweep, to_csv, to_json
+from depthlr.study.search import PLANS
 from depthlr.training.cell import Outcome
 from experiments.landscape import Landscape, LandscapeExecutor, landscape, study
 
@@ -54,6 +55,16 @@ class Faltering(LandscapeExecutor):
         super().work(timeout)
 
 
+class Forgetting(Faltering):
+    """Takes every cell, and gives results for the first ones alone."""
+
+    def work(self, timeout=None):
+        if self.left:
+            super().work(timeout)
+        else:
+            self._next()
+
+
 def runners(given: Landscape):
     return LandscapeExecutor(given)
 
@@ -72,6 +83,38 @@ def test_a_sweep_finds_optima_and_their_law(given, tmp_path):
     assert [point.depth for point in results.fit("depth").points] == [4, 7, 13]
     assert [point.depth for point in results.fit("depth", depths={3: 1, 6: 2, 12: 3}).points] == [1, 2, 3]
     assert read_results(tmp_path / "s.sqlite") == results
+
+
+def test_an_executor_that_forgets_cells_is_an_error_and_not_a_loop(given, tmp_path):
+    with pytest.raises(DepthlrError, match="Forgetting gave no result for 1 cells"):
+        sweep(given.study, Forgetting(given, 4, None), tmp_path / "s.sqlite")
+    assert len(read_store(tmp_path / "s.sqlite").records) == 4
+
+
+def test_the_search_is_asked_once_a_wave_and_not_once_a_cell(given, tmp_path, monkeypatch):
+    asked, trained = [], []
+    plan = PLANS["adaptive"]
+
+    def counted(search, sizes):
+        inner, losses = plan(search, sizes), None
+        while True:
+            try:
+                wave = inner.send(losses)
+            except StopIteration:
+                return
+            asked.append(len(wave))
+            losses = yield wave
+
+    class Counting(LandscapeExecutor):
+        def train_together(self, cells):
+            cells = list(cells)
+            trained.append(len(cells))
+            yield from super().train_together(cells)
+
+    monkeypatch.setitem(PLANS, "adaptive", counted)
+    results = sweep(given.study, Counting(given), tmp_path / "s.sqlite")
+    assert asked[: len(trained)] == trained
+    assert sum(trained) == len(results.records)
 
 
 def test_progress_is_told_everything_and_the_time_once_it_is_known(given, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,50 @@ from torch import nn
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, Task
 from depthlr.training.capturable import CapturableRun, draw_start
+from depthlr.training.graphs import capture
 from experiments.plain_loop import train_plainly
+
+
+class Generator:
+    """Plays a CUDA device's random generator."""
+
+    def __init__(self) -> None:
+        self.restored = False
+
+    def clone_state(self) -> str:
+        return "spare"
+
+    def graphsafe_set_state(self, state: str) -> None:
+        self.restored = state == "spare"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_capture_runs_once_is_replayed_and_restores_the_generator_only_if_it_fails(monkeypatch, fails: bool) -> None:
+    generator, stream, log = Generator(), SimpleNamespace(device=SimpleNamespace(index=0)), []
+
+    @contextmanager
+    def graph(given, stream):
+        log.append("begins")
+        yield
+        log.append("ends")
+
+    def function() -> None:
+        log.append("runs")
+        if fails:
+            raise RuntimeError("not permitted while a stream is captured")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: log.append("replays")))
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
+    if fails:
+        with pytest.raises(RuntimeError, match="not permitted"):
+            capture(function, stream)
+        assert log == ["begins", "runs"]
+    else:
+        capture(function, stream)()
+        assert log == ["begins", "runs", "ends", "replays"]
+    assert generator.restored == fails
+
 
 CELLS = [Cell(2, seed, rate) for seed in (0, 1) for rate in (0.05, 0.2)]
 CPU = torch.device("cpu")

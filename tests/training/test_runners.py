@@ -13,6 +13,7 @@ import threading
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,20 +138,57 @@ def test_workers_give_the_same_numbers_in_any_order() -> None:
 
 def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
     pool = Workers(endless_task, workers=1)
-    training = pool.train(CELLS[:1])
-    trained = threading.Thread(target=lambda: next(training, None), daemon=True)
-    trained.start()
-    (process,) = [worker.process for worker in pool._workers]
+    process = begun(pool)
+    waiting = threading.Thread(target=pool.wait, daemon=True)
+    waiting.start()
     pool.close()
     assert not process.is_alive()
-    trained.join(timeout=60)
-    assert not trained.is_alive()
+    waiting.join(timeout=60)
+    assert not waiting.is_alive()
+
+
+def begun(pool: Workers) -> Any:
+    """The process of a pool of one worker, which has been given a cell."""
+    pool.submit(CELLS[0])
+    pool.work(0.0)
+    (process,) = [worker.process for worker in pool._workers]
+    return process
+
+
+def test_an_interrupted_close_ends_the_workers_too(monkeypatch) -> None:
+    def interrupted(job) -> None:
+        raise KeyboardInterrupt
+
+    pool = Workers(endless_task, workers=1)
+    process = begun(pool)
+    monkeypatch.setattr(pool, "_end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    process.join(timeout=60)
+    assert process.exitcode == 1
+    assert not pool._file.exists()
+
+
+class EndsTheProcess:
+    """Ends the process that loads it."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def test_a_worker_that_dies_as_it_starts_is_a_sentence_with_the_usual_reason() -> None:
+    pool = Workers(EndsTheProcess(), workers=1)
+    try:
+        with pytest.raises(DepthlrError, match=r"worker process died as it started .*__main__.* is kept"):
+            list(pool.train(CELLS[:1]))
+    finally:
+        pool.close()
 
 
 def test_a_pool_that_is_forgotten_leaves_no_process() -> None:
     pool = Workers(endless_task, workers=1)
-    (process,) = [worker.process for worker in pool._workers]
-    pool._life.close()  # as when this process dies
+    process = begun(pool)
+    pool._life_writer.close()  # as when this process dies
     process.join(timeout=60)
     assert process.exitcode == 1
 
@@ -164,8 +202,9 @@ def test_workers_need_no_shared_memory_and_leave_no_file(monkeypatch, tmp_path) 
         monkeypatch.setattr(torch.UntypedStorage, share, small)
     pool = Workers(partial(held_task, load_digits()), workers=1)
     try:
-        assert len(list(tmp_path.iterdir())) == 1
+        assert list(tmp_path.iterdir()) == []  # nothing is to be trained yet
         ((cell, outcome),) = pool.train(CELLS[:1])
+        assert len(list(tmp_path.iterdir())) == 1
     finally:
         pool.close()
     assert np.array_equal(outcome.losses, train_plainly(tiny_task(2), cell).losses)
@@ -175,9 +214,9 @@ def test_workers_need_no_shared_memory_and_leave_no_file(monkeypatch, tmp_path) 
 def test_a_limit_on_the_size_of_files_is_a_sentence_and_leaves_no_file(tmp_path) -> None:
     script = (
         "import resource, torch\n"
-        "from depthlr.training import Workers\n"
+        "from depthlr.training import Cell, Workers\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
-        "Workers(torch.zeros(1 << 16), workers=1)\n"
+        "list(Workers(torch.zeros(1 << 16), workers=1).train([Cell(2, 0, 0.1)]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True
@@ -357,7 +396,8 @@ def test_schedules_stay_between_zero_and_one(schedule: str) -> None:
     assert all(0 < f <= 1 for f in factors)
     assert max(factors) == 1
     assert (factors[0] == pytest.approx(0.1)) == (schedule in WARMING)
-    assert (factors[-1] <= 0.1) == schedule.endswith(("cosine", "linear", "wsd"))
+    ends = {"linear": 0.02, "warmup-linear": 0.025, "wsd": 0.1, "cosine": 0.0, "warmup-cosine": 0.0}
+    assert factors[-1] == pytest.approx(ends.get(schedule, 1.0), abs=0.002)
 
 
 def test_what_repeats_is_compiled() -> None:

@@ -64,10 +64,6 @@ def printing_task(size: int) -> Task:
     return tiny_task(size)
 
 
-def dying_task(size: int) -> Task:
-    os._exit(1)
-
-
 # -- tasks of which one seed fails -----------------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ class Handle:
     def __init__(self, cell: Cell, executor: Executor) -> None:
         self.cell = cell
         self.tries = 0  # how often its training was begun
-        self.started = math.inf  # when it was begun last, by the monotonic clock; see `_seconds`
+        self.started = math.inf  # by the monotonic clock; in the future while its process starts
         self._executor = executor
         self._outcome: Outcome | None = None
         self._begun = self._cancelled = False
@@ -79,8 +79,9 @@ class Handle:
 class Executor(ABC):
     """Trains cells, in any order, as many at once as it can.
 
-    A subclass implements `work`: it takes cells from `_next` and hands their outcomes to `_finish`. If it can end a
-    cell that is being trained, it implements `stop`. If it holds processes or memory, it implements `close`.
+    A subclass implements `work`: it takes cells from `_next` and hands their outcomes to `_finish`. If it returns while
+    cells are being trained, it implements `busy`. If it can end such a cell, it implements `stop`. If it holds
+    processes or memory, it implements `close`.
     """
 
     capacity = 1  # cells that it trains at once; more may be submitted, and wait
@@ -105,6 +106,8 @@ class Executor(ABC):
         """Block until a cell is finished; return those finished since the last call, or none if none is left."""
         while self._open and not self._finished:
             self.work()
+            if not self._finished and not self.busy() and self._peek() is None and self._open:
+                raise DepthlrError(f"The executor {type(self).__name__} gave no result for {self._open} cells.")
         return self._collected()
 
     def train(self, cells: Iterable[Cell]) -> Generator[tuple[Cell, Outcome], None, None]:
@@ -126,12 +129,13 @@ class Executor(ABC):
         handles = dict.fromkeys(map(self.submit, cells))
         try:
             while handles:
-                # Another caller of `wait` may have been handed ours, and we may be handed another's.
-                found = [one for one in self.wait() or list(handles) if one in handles and not one.open]
-                for handle in found:
+                # A round without news returns none: look at all of ours, as another caller may have been handed them.
+                news = self.wait() or list(handles)
+                finished = [handle for handle in news if handle in handles and not handle.open]
+                for handle in finished:
                     del handles[handle]
-                if found:
-                    yield [(handle.cell, handle.result()) for handle in found]
+                if finished:
+                    yield [(handle.cell, handle.result()) for handle in finished]
         finally:
             for handle in handles:
                 handle.cancel()
@@ -156,6 +160,10 @@ class Executor(ABC):
             timeout: How many seconds to wait for another process at most; None waits until something happens. An
                 executor that trains in this process trains a part of its work instead.
         """
+
+    def busy(self) -> bool:
+        """Does `work` go on with cells that it has begun? An executor that begins more than it ends says so."""
+        return False
 
     def stop(self, handle: Handle) -> bool:
         """End a cell that is being trained; False if that cannot be done.
@@ -253,6 +261,9 @@ class JobExecutor(Executor):
                 self._finish(handle, failed_outcome(f"it took longer than {limit:g} s", _seconds(handle)))
         self._begin()  # before the caller sees the outcomes: writing them takes a while
 
+    def busy(self) -> bool:
+        return bool(self._jobs)
+
     def stop(self, handle: Handle) -> bool:
         for job in [job for job, running in self._jobs.items() if running is handle]:
             del self._jobs[job]
@@ -333,6 +344,9 @@ class BySize(Executor):
         following = self._peek()
         same = following is not None and following.cell.size == self._size
         return same and len(self._running) < self._runner.capacity
+
+    def busy(self) -> bool:
+        return bool(self._running)
 
     def stop(self, handle: Handle) -> bool:
         inner = next((inner for inner, outer in self._running.items() if outer is handle), None)

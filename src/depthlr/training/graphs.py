@@ -26,7 +26,7 @@ from depthlr.training.task import Task
 MOST_LANES = 16
 WARM_UP, TIMED = 2, 8  # steps of every lane, or all it has, to see whether another one pays
 DEVICE_ERROR: Any = getattr(torch, "AcceleratorError", ())  # of CUDA itself, in PyTorch 2.8 and newer
-PAYS = 0.97  # another doubling of lanes must take at most this share of the time a step a cell
+PAYS = 0.97  # another doubling of lanes must take at most this share of the time per step and cell
 WAYS = (
     "captured",
     "compiled",
@@ -68,7 +68,7 @@ class GraphRunner(Executor):
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
         self._held_out = None if task.held_out is None else task.held_out.to(self._device)
-        self._host = task.build()  # what lanes copy, and where initializations are drawn
+        self._template = task.build()  # what lanes copy, and where initializations are drawn
         self._starts: dict[int, Start] = {}
         self._steps = task.training.run_steps
         self._look = max(1, self._steps // DIVERGENCE_CHECKS)
@@ -93,15 +93,18 @@ class GraphRunner(Executor):
         """How a step is taken: captured, compiled or eager."""
         return self._ways[0]
 
+    def busy(self) -> bool:
+        return any(lane.handle is not None for lane in self._lanes)
+
     def work(self, timeout: float | None = None) -> None:
         """One round over the lanes: each begins a cell if it has none, queues steps, and hands over what is done."""
         with torch.cuda.device(self._device):
             for lane in self._lanes:
                 if lane.handle is None and (handle := self._next()) is not None:
                     lane.handle, lane.failure = handle, None
-                    lane.failure = self._failure(lane, self._begin)
+                    lane.failure = self._try(lane, self._begin)
                 if lane.handle is not None and lane.failure is None:
-                    lane.failure = self._failure(lane, self._advance)
+                    lane.failure = self._try(lane, self._advance)
             for lane in self._lanes:
                 outcome = None if lane.handle is None else lane.failure or self._outcome(lane)
                 if lane.handle is not None and outcome is not None:
@@ -138,7 +141,7 @@ class GraphRunner(Executor):
     def _lane(self, way: str) -> _Lane:
         run = CapturableRun(
             self._task,
-            self._host,
+            self._template,
             self._examples,
             self._device,
             compiled=way != "eager",
@@ -185,30 +188,32 @@ class GraphRunner(Executor):
 
     def _seconds_a_step(self) -> float:
         """Time of one step of one cell with all lanes running."""
-        for steps in (WARM_UP, TIMED):
+        self._time_steps(WARM_UP)
+        return self._time_steps(TIMED)
+
+    def _time_steps(self, most: int) -> float:
+        for lane in self._lanes:
+            with torch.cuda.stream(lane.stream):
+                self._load(lane.run, Cell(0, 0, 0.0))
+        torch.cuda.synchronize(self._device)
+        start = time.perf_counter()
+        steps = min(most, self._steps)  # a cell's losses have room for no more
+        for _ in range(steps):
             for lane in self._lanes:
                 with torch.cuda.stream(lane.stream):
-                    self._load(lane.run, Cell(0, 0, 0.0))
-            torch.cuda.synchronize(self._device)
-            start = time.perf_counter()
-            steps = min(steps, self._steps)  # a cell's losses have room for no more
-            for _ in range(steps):
-                for lane in self._lanes:
-                    with torch.cuda.stream(lane.stream):
-                        lane.run.advance()
-                        lane.step()
-            torch.cuda.synchronize(self._device)
-            seconds = time.perf_counter() - start
-        return seconds / (steps * len(self._lanes))
+                    lane.run.advance()
+                    lane.step()
+        torch.cuda.synchronize(self._device)
+        return (time.perf_counter() - start) / (steps * len(self._lanes))
 
     # -- runs ----------------------------------------------------------------------------------------------------
     def _load(self, run: CapturableRun, cell: Cell) -> None:
         if cell.seed not in self._starts:
             on_host = is_on_host(self._examples)
-            self._starts[cell.seed] = draw_start(self._task, self._host, cell.seed, self._device, on_host=on_host)
+            self._starts[cell.seed] = draw_start(self._task, self._template, cell.seed, self._device, on_host=on_host)
         run.load(self._starts[cell.seed], cell.rate)
 
-    def _failure(self, lane: _Lane, act: Callable[[_Lane], None]) -> Outcome | None:
+    def _try(self, lane: _Lane, act: Callable[[_Lane], None]) -> Outcome | None:
         """Act on a lane; the failure of its cell, if its model raises or its time is up.
 
         A captured step runs none of the model's own code. An error of the GPU itself ends the process's work on it, so

@@ -30,7 +30,7 @@ def open_executor(
     count = workers or available_cores()
     executor: Executor
     if device.startswith("cuda"):
-        executor = BySize(_Graphs(make_task, device, limits))
+        executor = BySize(_OpenGraphRunner(make_task, device, limits))
     elif count == 1 and limits.timeout is None:
         executor = SerialExecutor(make_task, device)
     else:
@@ -39,7 +39,7 @@ def open_executor(
         yield executor
 
 
-class _Graphs:
+class _OpenGraphRunner:
     """Opens runners on a GPU. A larger model fills it with fewer lanes, so no more are tried than the last one kept."""
 
     def __init__(self, make_task: MakeTask, device: str, limits: Limits) -> None:

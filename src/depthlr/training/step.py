@@ -77,8 +77,8 @@ class TrainingStep:
 class HeldOut:
     """A model's loss and accuracy on held-out data, added up over one pass in batches.
 
-    The batches are equal, because a captured CUDA graph has one shape. The remainder is dropped, so fewer examples than
-    there are batches are not evaluated. They are the same ones in every pass of every cell.
+    The batches are equal, because a captured CUDA graph has one shape. The remainder, which is smaller than the number
+    of batches, is left out. It is the same in every pass of every cell.
     """
 
     def __init__(self, task: Task, examples: Examples, device: torch.device, *, channels_last: bool = False) -> None:
@@ -130,7 +130,7 @@ class HeldOut:
         self._place.add_(1)
 
     def evaluation(self, steps: int, sums: Tensor | None = None) -> Evaluation:
-        """Of a pass after so many training steps: the one that has ended, or one whose sums were kept.
+        """The evaluation after so many training steps, from the last pass or from stored sums.
 
         Args:
             steps: The number of training steps.

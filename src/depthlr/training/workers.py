@@ -35,22 +35,26 @@ class Workers(JobExecutor):
 
     def __init__(self, make_task: MakeTask, workers: int, limits: Limits | None = None) -> None:
         super().__init__(workers, limits)
+        self._make_task = make_task
         self._context = get_context("spawn")
-        self._ends, self._life = self._context.Pipe(duplex=False)  # a worker ends when nobody holds this end of it
-        self._file = _write_task(make_task)
+        self._life_reader, self._life_writer = self._context.Pipe(duplex=False)  # workers end when the writer is closed
+        self._file: Path | None = None  # of the task; written when the first process starts
         self._workers: set[_Worker] = set()
-        self._idle = [self._start() for _ in range(workers)]
+        self._idle: list[_Worker] = []
 
     def close(self) -> None:
         """End the processes, also in the middle of a cell."""
-        self._life.close()  # first: then the workers end even if the rest is interrupted
-        self._file.unlink(missing_ok=True)
+        self._life_writer.close()  # first: then the workers end even if the rest is interrupted
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
         for worker in list(self._workers):
             self._end(worker)
 
     def _start(self) -> _Worker:
+        if self._file is None:
+            self._file = _write_task(self._make_task)
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(self._file, self._ends, theirs), daemon=True)
+        process = self._context.Process(target=_work, args=(self._file, self._life_reader, theirs), daemon=True)
         process.start()
         theirs.close()
         worker = _Worker(process, ours)
@@ -58,7 +62,7 @@ class Workers(JobExecutor):
         return worker
 
     def _submit(self, handles: Sequence[Handle]) -> list[_Worker]:
-        """Cells to idle workers; one that was lost is replaced when there is a cell for it."""
+        """Give each cell to an idle worker. A process is started when there is a cell for it and none is idle."""
         chosen = []
         for handle in handles:
             worker = self._idle.pop() if self._idle else self._start()
@@ -147,11 +151,11 @@ def _write_task(make_task: MakeTask) -> Path:
 
 
 # -- in a worker process -----------------------------------------------------------------------------------------------
-def _work(file: Path, ends: Connection, parent: Connection) -> None:
+def _work(file: Path, life: Connection, parent: Connection) -> None:
     """Train the cells that the parent sends, one after the other, until it is gone."""
     os.dup2(2, 1)  # standard output is for results: what a model prints, from C too, goes to standard error
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and closes the pool
-    threading.Thread(target=_exit_with_parent, args=(file, ends), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(file, life), daemon=True).start()
     torch.set_num_threads(1)
     make_task = torch.load(file, mmap=True, weights_only=False)  # our own file: nobody else could write it
     executor = SerialExecutor(make_task)
@@ -160,8 +164,8 @@ def _work(file: Path, ends: Connection, parent: Connection) -> None:
         parent.send(outcome_or_failure(partial(executor.run, parent.recv())))
 
 
-def _exit_with_parent(file: Path, ends: Connection) -> None:
+def _exit_with_parent(file: Path, life: Connection) -> None:
     """End this process when the other end closes, which also happens if the process of the pool is killed."""
-    connection.wait([ends])
+    connection.wait([life])
     file.unlink(missing_ok=True)
     os._exit(1)
