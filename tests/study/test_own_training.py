@@ -171,6 +171,8 @@ def test_a_function_is_swept_and_goes_on_from_its_file(tmp_path):
         ({"rates": [0.1, 1.0]}, "three or more"),
         ({"rates": [0.0, 0.1, 1.0]}, "give a rate"),
         ({"sizes": []}, "model.sizes"),
+        ({"sizes": [2.7, 4.9]}, "an entry of model.sizes"),
+        ({"seeds": [0.5]}, "an entry of search.seeds"),
         ({"seeds": []}, "search.seeds"),
         ({"kind": "random"}, "choose from grid, adaptive"),
     ],

@@ -83,7 +83,7 @@ def estimated(given: Landscape, known: dict[Cell, float], missing: list[Cell]) -
         a_size = round(each * cells_per_pair(finished, at_work))
         likely = {size: min(most, a_size) for size, most in left.items()}
         likely[now] = min(left[now], max(len(missing), a_size - (search.points * each - left[now])))
-        least = len(missing) + LEAST_CELLS * each * (len(left) - 1)
+        least = len(missing) + sum(min(LEAST_CELLS * each, most) for size, most in left.items() if size != now)
     seconds = float(sum(size * count for size, count in likely.items())) if known else None
     return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
 
@@ -153,6 +153,16 @@ def test_a_wave_is_new_cells_on_the_grid_and_sizes_ascend(given):
         reached = wave[0].size
         known |= {cell: given.loss(cell) for cell in wave}
     assert {(c.size, c.seed) for c in known} == {(size, seed) for size in sizes for seed in search.seeds}
+
+
+@settings(max_examples=30, deadline=None)
+@given(landscapes, st.data())
+def test_the_bounds_of_what_is_still_to_come_are_in_order_when_single_cells_are_lost(given, data):
+    known = explore(given)
+    lost = data.draw(st.sets(st.sampled_from(sorted(known, key=str)), max_size=3))
+    kept = {cell: loss for cell, loss in known.items() if cell not in lost}
+    left = SearchState(given.study.search, given.study.model.sizes, kept).estimate()
+    assert left.least <= left.likely <= left.most
 
 
 @settings(max_examples=30, deadline=None)

@@ -182,6 +182,13 @@ def test_stored_metrics_can_be_switched(tmp_path) -> None:
     assert to_csv(results.by("validation")) == to_csv(results)
 
 
+def test_a_small_share_of_the_steps_is_a_metric_too(tmp_path) -> None:
+    results, _ = swept(tmp_path, TEXT.replace("[0.5]", "[0.00002]"))
+    first = results.records[0].evaluated()[0]
+    assert results.metrics == ("validation", "budget", "validation@2e-05", "error")
+    assert results.by("validation@2e-05").rows()[0]["loss"] == first.loss
+
+
 @pytest.mark.parametrize("metric", ["last_epoch", "validation@0.3", "validation@x", "typo"])
 def test_a_metric_that_was_not_stored_is_a_sentence(metric: str, tmp_path) -> None:
     results, _ = swept(tmp_path)

@@ -14,6 +14,9 @@ WAYS = {
     "divided": lambda x, branch, c: x + branch(x) / (1 / c),
     "alpha": lambda x, branch, c: torch.add(x, branch(x), alpha=c),
     "dropout": lambda x, branch, c: nn.functional.dropout(c * branch(x), 0.1) + x,
+    "divided in place": lambda x, branch, c: branch(x).div_(1 / c).add_(x),
+    "torch.divide": lambda x, branch, c: x + torch.divide(branch(x), 1 / c),
+    "torch.true_divide": lambda x, branch, c: x + torch.true_divide(branch(x), 1 / c),
     "in place": lambda x, branch, c: branch(x).mul_(c).add_(x),
 }
 

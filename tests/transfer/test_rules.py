@@ -63,7 +63,7 @@ def test_a_rule_between_recipes_is_the_short_form_between_their_parts(rule) -> N
         batches=SMALL.batches,
         loss_fn=SMALL.loss_fn,
         optimizer="adamw",
-        seeds=2,
+        seeds=2 if name == "measured" else None,
     )
     assert rule.carry(0.1, SMALL, LARGE) == short
     assert transfer_rate(0.1, SMALL, LARGE, rule=rule) == short
@@ -97,6 +97,21 @@ def test_batches_of_either_side_measure_both_models(rule: str) -> None:
 
 def test_batches_count_a_model_beside_a_depth() -> None:
     assert transfer_rate(0.1, 6, LARGE.build, batches=batches()).rule == "constant"
+    assert transfer_rate(0.1, 4, 16, batches=batches(), seeds=2) == transfer_rate(0.1, 4, 16)
+
+
+def test_models_that_were_measured_before_are_carried_by_measurement() -> None:
+    recipes = SMALL, LARGE.replace(steps=100)
+    rule = Measured(seeds=2)
+    models = rule.measure(*recipes)
+    assert transfer_rate(0.1, *models, seeds=2) == rule.carry(0.1, *recipes)
+
+
+def test_an_interval_alone_has_evidence() -> None:
+    fitted = Fitted(fit_power_law([4, 8, 16], [0.5, 0.4, 0.3], spacing=0.05))
+    assert fitted.carry(0.1, Recipe(4), Recipe(16)).evidence == ""
+    for name, rule in RULES.items():
+        assert bool(rule.evidence) == (rule.error is not None), name
 
 
 def test_an_example_decides_the_depth_of_a_measured_model_too() -> None:
@@ -119,6 +134,16 @@ def test_a_depth_rule_is_taken_as_a_rule() -> None:
 def test_options_beside_a_rule_that_is_an_object_are_refused(option) -> None:
     with pytest.raises(DepthlrError, match=f"{next(iter(option))}= would be ignored: pass it to the rule's class"):
         transfer_rate(0.1, 4, 8, rule=Law(), **option)
+
+
+@pytest.mark.parametrize(
+    ("rule", "option"),
+    [("law", {"seeds": 2}), ("constant", {"aggregate": "harmonic"}), ("measured", {"family": "sgd"})],
+    ids=str,
+)
+def test_options_that_a_named_rule_does_not_have_are_refused(rule: str, option) -> None:
+    with pytest.raises(DepthlrError, match=f"The rule '{rule}' has no option {next(iter(option))}="):
+        transfer_rate(0.1, 4, 8, rule=rule, **option)
 
 
 @pytest.mark.parametrize("rule", ["law", "measured", "am-mup"])

@@ -139,10 +139,15 @@ def test_with_batches_the_default_is_to_measure_and_without_them_the_law() -> No
     assert measured(source, target) == measured(source, target, rule="measured")
     assert transfer_rate(0.1, source, target, X) == transfer_rate(0.1, source, target, X, rule="law")
     assert measured(source, target, example=X, rule="law", optimizer="sgd") == transfer_rate(0.1, source, target, X)
+    assert measured(source, target, example=X, rule="law").rate == transfer_rate(0.1, source, target, X).rate  # Adam
 
 
 def draw(blocks: int):
     return lambda: resnet(blocks, seed=None)
+
+
+def misspelt(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), learning_rate=1)
 
 
 def test_functions_that_build_models_are_carried_by_the_mean_over_initializations() -> None:
@@ -382,12 +387,13 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, draw(2), lambda: "model", X), "gave a str"),
         (lambda: transfer_rate(0.1, nn.ReLU(), 6, rule="law", batches=BATCHES), "no parameters"),
         (lambda: transfer_rate(0.1, 4, 6, rule="completep"), "prescribes nothing"),
+        (lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=misspelt), r"not be made .*\(TypeError"),
         (lambda: transfer_rate(0.1, 4, 6, rule="lore"), "choose one of measured, am-mup, copy, constant, law, "),
         (lambda: transfer_rate(0.1, 4, 6, rule="measured"), "'measured' measures and needs two models, not ints"),
         (lambda: transfer_rate(0.1, 4, 6, rule="am-mup"), "'am-mup' measures and needs two models, not ints"),
-        (lambda: measured(4, 6), "needs two models, not ints"),
+        (lambda: measured(4, 6, rule="measured"), "needs two models, not ints"),
         (lambda: measured(resnet(2), 6, rule="measured"), "needs two models, not ints"),
-        (lambda: measured(ENERGY, ENERGY), "needs two models, not Energys"),
+        (lambda: measured(ENERGY, ENERGY), "pass rule='am-mup'"),
         (lambda: measured(draw(2), draw(3), rule="am-mup"), "takes models, or energies"),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="measured"), "needs batches="),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="am-mup"), "needs batches="),

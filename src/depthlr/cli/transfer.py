@@ -73,7 +73,8 @@ def transfer_command(
         print_note(f"timm: {train_command(target, carried.rate, optimizer=optimizer)}")
     print_note(f"assumes: {carried.assumes}")
     print_notes(carried.notes)
-    print_note(f"evidence: {carried.evidence}")
+    if carried.evidence:
+        print_note(f"evidence: {carried.evidence}")
 
 
 def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:

@@ -93,6 +93,8 @@ def loss_gradients(
         DepthlrError: If the model cannot run, or the loss has no gradient.
     """
 
+    leaves = _leaves_of(parameters)
+
     def attempt(recorder: Recorder | None) -> LossGradients:
         arguments, target = split_batch(batch, next(iter(parameters.values())).device)
         with seeded_run(model, seed, loss_fn):
@@ -109,7 +111,6 @@ def loss_gradients(
             gradients = _gradients_of(loss, leaves, parameters)
         return LossGradients(index, loss.detach(), gradients, recorder.graph if recorder else Graph())
 
-    leaves = _leaves_of(parameters)
     if not record:
         return attempt(None)
     found = attempt(Recorder(model, leaves, allow_recurrence=allow_recurrence))

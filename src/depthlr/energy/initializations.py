@@ -63,7 +63,7 @@ def draw_models(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
         seeds: One model is built for each.
     """
     for seed in seeds:
-        yield build_model(build, int(seed))  # no variable: it would keep a model alive while the next one is built
+        yield build_model(build, int(seed))  # a variable would keep it in memory while the next is built
 
 
 def build_model(build: Build, seed: int | None = None) -> nn.Module:

@@ -186,7 +186,7 @@ def persistent_energies(
         # `enumerate` would keep these batches while the next ones are read; each `del` below frees memory, too.
         number += 1  # noqa: SIM113
         for name, drawn in models.items():
-            for model in islice(drawn, 1):
+            for model in islice(drawn, 1):  # one model, or none; a loop variable can be deleted
                 with labelled(name), labelled(f"initialization {number}"):
                     found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
                 del model

@@ -35,7 +35,7 @@ def check_fits_any_model(optimizer: Any) -> None:
 
 
 def has_stepped(optimizer: Optimizer) -> bool:
-    """Does it keep something of steps it has taken? Adagrad keeps an empty state from the start, and counts from 0."""
+    """Has this optimizer taken a step? Adagrad has state before its first step, with step = 0."""
     return any(float(slots.get("step", 1)) > 0 for slots in optimizer.state.values() if slots)
 
 
@@ -154,7 +154,7 @@ def _copy_optimizers(
 
 
 def _warn_of_hooks(optimizers: Sequence[Optimizer], parameters: Iterable[nn.Parameter]) -> None:
-    """Hooks may reach into the user's own gradients, so they stay behind; what they would change is then missing."""
+    """Warn that hooks are not measured. They are not copied, because they may write into the user's gradients."""
     steps = [getattr(one, "_optimizer_step_pre_hooks", None) for one in optimizers]
     gradients = [
         getattr(p, kind, None) for p in parameters for kind in ("_backward_hooks", "_post_accumulate_grad_hooks")

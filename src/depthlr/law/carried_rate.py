@@ -72,7 +72,7 @@ LAW_FINDINGS = {
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """The error that `COVERAGE` of carried rates stay below on TransferBench's dev and first tasks.
+    """The error that `COVERAGE` of carried rates stay below on TransferBench's design tasks.
 
     Args:
         decades: The error at twice the depth.
@@ -148,7 +148,7 @@ class CarriedRate:
     coverage: float = COVERAGE
     in_scope: bool = True  # False if a note says that the rule's preconditions do not hold
     initialization: str = UNSEEN  # of the models, as the rule saw it
-    evidence: str = EVIDENCE  # what the intervals were calibrated on
+    evidence: str = ""  # what the rule's intervals were calibrated on, if it has any
 
     def __float__(self) -> float:
         return self.rate
@@ -167,7 +167,8 @@ class CarriedRate:
         row = (self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())
         columns = ("rule", "from depth", "to depth", "factor", f"{self.coverage:.0%} interval", "in scope", "weights")
         rows = [(*row, "yes" if self.in_scope else "no", self.initialization)]
-        return html_table(f"{self.rate:.3g}", columns, rows, (self.assumes, *self.notes, self.evidence))
+        notes = [line for line in (self.assumes, *self.notes, self.evidence) if line]
+        return html_table(f"{self.rate:.3g}", columns, rows, notes)
 
     def __str__(self) -> str:
         way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"

@@ -71,7 +71,7 @@ class DepthRule:
             and then it is no power of a depth, and `pathsum_transfer` takes the counts of units.
         error: Takes two depths and returns the 80th percentile of the error, in decades. None if the rule was not
             compared with tuned rates.
-        evidence: What the error was calibrated on.
+        evidence: What the error was calibrated on, in sentences. Empty without `error`.
         findings: What tuned rates showed for models and optimizers, by a property of these.
         needs_init: It holds for weights as `init_` draws them.
         refuses_multiplier: It is wrong if branches are multiplied by a number that depends on depth.
@@ -85,7 +85,7 @@ class DepthRule:
     exponent_adam: float | None
     counts: Literal["total", "updates", "paths"] = "total"
     error: Callable[[float, float], float] | None = None
-    evidence: str = EVIDENCE
+    evidence: str = ""
     findings: Mapping[str, Finding] = field(default_factory=dict)
     needs_init: bool = False
     refuses_multiplier: bool = False
@@ -215,6 +215,7 @@ RULES: dict[str, DepthRule] = {
         exponent_sgd=LAW_EXPONENT,
         exponent_adam=LAW_EXPONENT,
         error=LAW_ERROR.at,
+        evidence=EVIDENCE,
         findings=LAW_FINDINGS,
         needs_init=True,
         refuses_multiplier=True,
@@ -300,7 +301,7 @@ def recommended_rule(
     """The name of the rule that the evidence recommends for a recipe.
 
     Args:
-        schedule: How the rate changes during the run.
+        schedule: How the rate changes during the run: "constant", or any other name, such as "warmup-cosine".
         steps: How many steps the run has. None if that is not known.
         own_init: The model is initialized by its library, and not by `init_`.
         measurable: There are models and batches to measure.

@@ -15,7 +15,7 @@ from depthlr.models.zoo import ZOO
 from depthlr.study.description import Study
 from depthlr.training.training import LOSS
 
-LEARNT = 0.005  # of the loss of guessing: the least that training must take off it to count at all
+LEARNT = 0.005  # the smallest relative improvement over guessing that counts as learning
 NEAR_GUESSING = 0.04  # the same, for a best rate to be worth much
 NEAR_OPTIMUM = 0.5  # decades
 CURVED = 2.0  # standard errors: of noise alone one dip in ten looks deeper

@@ -17,12 +17,12 @@ from depthlr.study.store import cell_columns, check_pages, fact_rows, read_store
 from depthlr.training.cell import Cell
 
 READ_TIMEOUT = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
-PAGE = 1000  # records a read transaction
+PAGE = 1000  # records per read transaction
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A study's results at one moment; `version` is another whenever they are."""
+    """A study's results at one moment; `version` changes whenever the results change."""
 
     results: Results
     data_digest: str | None

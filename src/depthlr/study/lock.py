@@ -11,7 +11,7 @@ from pathlib import Path
 
 from depthlr.errors import DepthlrError
 
-RETRY_SECONDS = 0.05  # seconds
+RETRY_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def lock(study: Path, patience: float = 0.0) -> Iterator[None]:
         while True:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             stack.callback(os.close, handle)
-            _take(handle, study, until)
+            _acquire(handle, study, until)
             if _is_still_there(handle, path):
                 break
             stack.close()  # its last holder removed it between our opening and locking it
@@ -40,7 +40,7 @@ def lock(study: Path, patience: float = 0.0) -> Iterator[None]:
                 path.unlink()
 
 
-def _take(handle: int, study: Path, until: float) -> None:
+def _acquire(handle: int, study: Path, until: float) -> None:
     import fcntl  # Unix alone has it, and the rest of the package does not need it
 
     while True:

@@ -60,7 +60,7 @@ class Record:
         return hashlib.sha256(repr((*self.head, len(self.losses))).encode() + tail).hexdigest()
 
     def evaluated(self) -> tuple[Evaluation, ...]:
-        """What the run was evaluated as, in the order of its steps."""
+        """The run's evaluations, in the order of its steps."""
         found = []
         for steps, loss, accuracy in np.frombuffer(self.evaluations, "<f8").reshape(-1, 3).tolist():
             found.append(Evaluation(int(steps), loss, None if math.isnan(accuracy) else accuracy))
@@ -115,7 +115,7 @@ def stored_metric(record: Record, metric: str, epochs: int | None) -> float | No
     evaluations = {one.steps: one for one in record.evaluated()}
     if metric == "error" and evaluations and (accuracy := evaluations[max(evaluations)].accuracy) is not None:
         return 1 - accuracy
-    evaluated = re.fullmatch(r"validation(?:@(0?\.\d{1,9}))?", metric)
+    evaluated = re.fullmatch(r"validation(?:@(0?\.\d{1,9}|\d(?:\.\d+)?e-\d\d))?", metric)
     if evaluated is not None and evaluations:
         steps = max(1, round(float(evaluated[1] or 1) * max(evaluations)))
         if steps in evaluations:

@@ -99,7 +99,7 @@ class Results:
 
     @cached_property
     def curves(self) -> tuple[Curve, ...]:
-        """One a size and seed that has a finished cell."""
+        """One curve per size and seed that has a finished cell."""
         found: dict[tuple[int, int], list[Record]] = {}
         for record in self.records:
             found.setdefault((record.cell.size, record.cell.seed), []).append(record)

@@ -40,10 +40,10 @@ class SweepInterrupted(KeyboardInterrupt):
 
 
 class Progress:
-    """Told of a sweep as it goes. This one does nothing; a subclass shows it."""
+    """Receives the events of a sweep. This class ignores them; a subclass shows them."""
 
     def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
-        """Before the first cell: what an earlier run left, and what is still to come.
+        """The sweep begins.
 
         Args:
             known: The cells that an earlier run finished.
@@ -83,8 +83,8 @@ def sweep(
         examples: What the study trains on; their digest is recorded.
         held_out: What it is evaluated on, if anything.
         depths: Effective depth by size, recorded too.
-        progress: Called after every finished cell.
-        environment: What trains the cells, recorded too. None takes this process.
+        progress: Is told when the sweep begins and after every finished cell.
+        environment: The machine and software that train the cells, to be recorded. None takes this process.
         retry_failed: Train the cells again that failed in an earlier run.
     """
     judged_last = judged_steps(study, examples)
@@ -106,13 +106,13 @@ def sweep(
             store.record_environment(environment or current_environment())
         del content  # every step's loss of every cell
         try:
-            # Closed, it cancels what is being trained, come what may.
-            with report_exit(), closing(_train(study, executor, store, state, judged_last)) as trained:
+            # Closing the generator cancels the running cells, also after an error.
+            with report_exit(), closing(_train_waves(study, executor, store, state, judged_last)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
                     size = done.cell.size
                     failures[size].append(done.failure)
-                    if state.finished(size):
+                    if state.nothing_missing(size):
                         _check_failures(size, failures[size])
         except KeyboardInterrupt as error:
             raise SweepInterrupted(path, len(state)) from error
@@ -139,12 +139,12 @@ def sweep_function(
         seeds: The seeds, or how many.
         out: The study's file. The same call resumes it. None keeps no file.
         kind: "adaptive" runs as many rates as finding the optimum takes, "grid" all of them.
-        progress: Called after every finished cell.
+        progress: Is told when the sweep begins and after every finished cell.
     """
     grid = sorted(check.rate("an entry of rates", float(rate)) for rate in rates)
     if len(grid) < 3:
         raise DepthlrError(f"rates has {len(grid)} entries: give three or more, such as numpy.geomspace(1e-4, 1, 41).")
-    every = tuple(range(seeds)) if isinstance(seeds, int) else tuple(map(int, seeds))
+    every = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     search = Search(kind, grid[0], grid[-1], len(grid), every)
     off = max(abs(math.log10(ours / theirs)) for ours, theirs in zip(search.rates, grid, strict=True))
     if off > MOST_UNEVEN * search.spacing:
@@ -152,14 +152,14 @@ def sweep_function(
             "rates are not evenly spaced in the logarithm: write numpy.geomspace(low, high, points) in their place."
         )
     name = getattr(train, "__name__", "") or "function"
-    study = Study(name, Models(sizes=tuple(sorted(map(int, sizes)))), Training(), search=search)
+    study = Study(name, Models(sizes=tuple(sorted(sizes))), Training(), search=search)
     if out is not None:
-        return sweep(study, _Calls(train), out, progress=progress)
+        return sweep(study, FunctionExecutor(train), out, progress=progress)
     with tempfile.TemporaryDirectory() as folder:
-        return sweep(study, _Calls(train), Path(folder) / "study.sqlite", progress=progress)
+        return sweep(study, FunctionExecutor(train), Path(folder) / "study.sqlite", progress=progress)
 
 
-class _Calls(InProcess):
+class FunctionExecutor(InProcess):
     """Trains cells by a function of the user's own."""
 
     def __init__(self, train: Callable[[float, int, int], float]) -> None:
@@ -172,7 +172,7 @@ class _Calls(InProcess):
         return Outcome(np.zeros(0, np.float32), time.perf_counter() - start, not math.isfinite(loss), loss=loss)
 
 
-def _train(
+def _train_waves(
     study: Study, executor: Executor, store: Store, state: SearchState, judged_last: int | None
 ) -> Generator[Record, None, None]:
     """Every cell that the search wants, wave by wave, kept on disk before it is handed over."""

@@ -30,8 +30,8 @@ def exhaustive(search: Search, sizes: Sequence[int]) -> Plan:
 
 PLANS: dict[str, Callable[[Search, Sequence[int]], Plan]] = {"grid": exhaustive, "adaptive": adaptive}
 PRIOR_CELLS = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
-PRIOR_PAIRS = 2  # pairs of size and seed that this number counts as, beside those of the sweep itself
-LEAST_CELLS = 2  # what it takes at the lower edge of the grid
+PRIOR_PAIRS = 2  # the weight of PRIOR_CELLS in the mean, in pairs of size and seed
+LEAST_CELLS = 2  # the fewest cells that a pair of size and seed takes, at the edge of the grid
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class SearchState:
         self._advance()
         return True
 
-    def finished(self, size: int) -> bool:
+    def nothing_missing(self, size: int) -> bool:
         """Whether the current wave asks for no more cells of a size.
 
         Args:
@@ -106,7 +106,7 @@ class SearchState:
         return not self._counts.missing[size]
 
     def estimate(self) -> Estimate:
-        """What is still to come; a cell is taken to cost in proportion to its size."""
+        """How many cells are still to come, and how long they take."""
         return self._counts.estimate()
 
     def _keep(self, cell: Cell, loss: float, seconds: float | None) -> None:
@@ -179,7 +179,7 @@ class CellCounts:
         if asked:
             self.missing[cell.size] -= 1
         else:
-            self._take(cell)
+            self._count_asked(cell)
         if seconds is not None:
             self._seconds += seconds
             self._layers += cell.size
@@ -192,15 +192,16 @@ class CellCounts:
         """
         for cell in cells:
             self.missing[cell.size] += 1
-            self._take(cell)
+            self._count_asked(cell)
 
-    def _take(self, cell: Cell) -> None:
+    def _count_asked(self, cell: Cell) -> None:
+        """Count a cell that the search asked for, without the pair of size and seed that scans the grid."""
         if (cell.size, cell.seed) != (self._sizes[0], self._search.seeds[0]):
             self._asked[cell.size] += 1
             self._seeds.setdefault(cell.size, set()).add(cell.seed)
 
     def estimate(self) -> Estimate:
-        """What is still to come; a cell is taken to cost in proportion to its size."""
+        """How many cells are still to come. The cost of a cell is assumed to be proportional to its size."""
         now = next((size for size in self._sizes if self.missing[size]), None)
         if now is None:
             return Estimate(0, 0, 0, 0.0 if self._layers else None)
@@ -217,7 +218,7 @@ class CellCounts:
             a_size = round(each * max(mean_cells(*finished), mean_cells(*at_work)))
             likely = {size: min(most, a_size) for size, most in left.items()}
             likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
-            least = self.missing[now] + LEAST_CELLS * each * (len(left) - 1)
+            least = self.missing[now] + sum(min(LEAST_CELLS * each, left[size]) for size in left if size != now)
         seconds = None
         if self._layers:
             seconds = self._seconds / self._layers * sum(size * count for size, count in likely.items())

@@ -129,9 +129,10 @@ def open_store(
             # so the file's size is looked at too.
             new = _pragma(connection, "page_count") == 0 and place.stat().st_size == 0
             dropped: tuple[Cell, ...] = ()
+            needs_index = False
             if not new:
                 _check_ours(place, connection)
-                indexed = check_pages(place, connection)
+                needs_index = not check_pages(place, connection)
                 _check_same(place, connection, given)
             with _transaction(connection):
                 if new:
@@ -139,7 +140,7 @@ def open_store(
                 elif "NULL" in cell_columns(connection):  # a file from before runs were evaluated
                     for column in ("evaluations BLOB", "failure TEXT"):
                         connection.execute(f"ALTER TABLE cells ADD COLUMN {column}")
-                if not new and not indexed:
+                if needs_index:
                     dropped = _rebuild(connection)
                 _keep_facts(place, connection, given)
         yield Store(place, connection, dropped)
@@ -256,15 +257,14 @@ def _create(connection: sqlite3.Connection) -> None:
 def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
     """Rewrite the table of cells from its sound records, and every index. Return what was dropped."""
     rows = connection.execute(f"SELECT rowid, {', '.join(RECORD_COLUMNS)} FROM cells NOT INDEXED").fetchall()
-    sound = {row: read_record(row[1:]) is not None for row in rows}
+    sound = [row for row in rows if read_record(row[1:]) is not None]
     connection.execute("DROP TABLE cells")
     connection.execute(SQL_TABLES[1])
     marks = ", ".join("?" * (1 + len(RECORD_COLUMNS)))
-    connection.executemany(
-        f"INSERT OR REPLACE INTO cells (rowid, {', '.join(RECORD_COLUMNS)}) VALUES ({marks})", filter(sound.get, rows)
-    )
+    connection.executemany(f"INSERT OR REPLACE INTO cells (rowid, {', '.join(RECORD_COLUMNS)}) VALUES ({marks})", sound)
     connection.execute("REINDEX")
-    return tuple(Cell(*row[1:4]) for row in rows if not sound[row])
+    kept = {row[0] for row in sound}
+    return tuple(Cell(*row[1:4]) for row in rows if row[0] not in kept)
 
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:

@@ -89,17 +89,22 @@ class Depth:
 
 
 def _location(unit: Unit) -> str:
-    return unit.path if unit.branch == unit.path or not unit.branch else f"{unit.path or '.'} <- {unit.branch}"
+    if unit.branch in ("", unit.path):
+        return unit.path
+    return f"{unit.path or '.'} <- {unit.branch}"
 
 
 def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> Depth:
-    """Count the units on the minimal path of `model`, from one run on `example`. No weights are allocated.
+    """Count the units on the minimal path of `model`, from one run on `example`.
+
+    Large models run on fake tensors where that is possible, so nothing is allocated for them.
+
 
     Args:
         model: The model to count.
         example: A tensor, a tuple of positional or a mapping of named arguments.
         units: Module classes, such as [Block]: every call of them on the minimal path is one unit. A number is
-            taken as the total depth.
+            taken as the total depth, and the model is not run.
 
     Returns:
         The depth with its units, and with flags for what the count does not cover.
@@ -115,7 +120,7 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
 
 
 def check_units(units: Any) -> None:
-    """Raise unless `units` is a positive number, a sequence of module classes, or None."""
+    """Raise unless `units` is a positive whole number, a sequence of module classes, or None."""
     if isinstance(units, int) and not isinstance(units, bool):
         if units < 1:
             raise DepthlrError(f"units={units}: a model has at least one unit.")
@@ -154,9 +159,6 @@ def _kinds(graph: Graph) -> str:
     return ", ".join(sorted({call.kind for call in graph.calls if call.kind}))
 
 
-BATCH_NORMS = frozenset(name for name in ops.NORMS if "batch_norm" in name)
-
-
 def _scope_flags(graph: Graph, distances: Distances) -> tuple[Flag, ...]:
     """Structures that the minimal-path convention does not cover."""
     flags = [_concatenation(graph, distances), _long_skip(graph, distances), *_sharing(graph)]
@@ -168,7 +170,7 @@ def _norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tupl
     readers = graph.consumers()
     updates = [unit.node for unit in units if unit.kind == "residual"]
     pre = sum(_reads_norm(graph, readers, distances.previous[update]) for update in updates)
-    batch = sum(node.name in BATCH_NORMS for node in graph.nodes)
+    batch = sum(node.name in ops.BATCH_NORMS for node in graph.nodes)
     found = ((PRE_NORM, 2 * pre > len(updates)), (BATCH_NORM, 2 * batch > len(units)))
     return tuple(name for name, seen in found if seen)
 
@@ -204,7 +206,7 @@ def _concatenation(graph: Graph, distances: Distances) -> Flag | None:
     index = graph.readout
     while index != ROOT:
         node = graph.nodes[index]
-        if node.name in ops.CONCATENATIONS and len({distances.units[i] for i in node.inputs}) > 1:
+        if node.name in ops.CONCATENATIONS and len({distances.depth[i] for i in node.inputs}) > 1:
             return Flag(
                 "concatenation",
                 f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
@@ -215,10 +217,10 @@ def _concatenation(graph: Graph, distances: Distances) -> Flag | None:
 
 
 def _long_skip(graph: Graph, distances: Distances) -> Flag | None:
-    skipped = max(distances.layers_skipped)
+    skipped = max(distances.skipped)
     if skipped < 2:
         return None
-    where = graph.path(distances.layers_skipped.index(skipped)) or "the top level"
+    where = graph.path(distances.skipped.index(skipped)) or "the top level"
     return Flag(
         "long skip",
         f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "

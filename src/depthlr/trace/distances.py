@@ -54,12 +54,12 @@ class Dominators:
 
 @dataclass(frozen=True)
 class Distances:
-    """Per node: the number of units from the input, and the previous node on the minimal path."""
+    """Per node: its depth, and the previous node on the minimal path."""
 
-    units: list[int]  # effective depth up to this node
+    depth: list[int]  # effective depth up to this node
     previous: list[int]  # the previous node on the minimal path; for an update, the value that it updates
     kind: list[str]  # "plain", "residual", or "" if the node is not a unit
-    layers_skipped: list[int]  # updates or layers that an addition skips; 0 if they may be one branch
+    skipped: list[int]  # updates that an addition passes over, or layers of one long branch; 0 for a usual branch
 
 
 def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
@@ -79,10 +79,10 @@ def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Dis
 class _NodeDistance:
     """The values that `Distances` holds for one node."""
 
-    units: int
+    depth: int
     previous: int
     kind: str = ""
-    layers_skipped: int = 0
+    skipped: int = 0
 
 
 class _DistanceBuilder:
@@ -98,18 +98,18 @@ class _DistanceBuilder:
 
     def visit(self, index: int) -> None:
         """Add the next node."""
-        node, units = self.graph.nodes[index], self.distances.units
+        node, depth = self.graph.nodes[index], self.distances.depth
         inputs = node.inputs or (ROOT,)
         self._tree.add(inputs)
-        deepest = max(inputs, key=lambda i: units[i])
+        deepest = max(inputs, key=lambda i: depth[i])
         found = self._distance(index, self._signal_inputs(node, inputs, deepest))
-        self.distances.units.append(found.units)
+        self.distances.depth.append(found.depth)
         self.distances.previous.append(found.previous)
         self.distances.kind.append(found.kind)
-        self.distances.layers_skipped.append(found.layers_skipped)
+        self.distances.skipped.append(found.skipped)
         own_bit = 1 << index if node.name == "input" else 0
         self._sources.append(own_bit or reduce(or_, (self._sources[i] for i in inputs)))
-        self._start.append(own_bit or self._start[found.previous] or self._start[deepest])
+        self._start.append(own_bit or self._start[found.previous])
 
     def _signal_inputs(self, node: Node, inputs: Sequence[int], deepest: int) -> Sequence[int]:
         """The inputs through which the minimal path may run.
@@ -123,30 +123,30 @@ class _DistanceBuilder:
 
     def _distance(self, index: int, inputs: Sequence[int]) -> _NodeDistance:
         """The distance of a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
-        node, units = self.graph.nodes[index], self.distances.units
-        nearest = min(inputs, key=lambda i: units[i])
+        node, depth = self.graph.nodes[index], self.distances.depth
+        nearest = min(inputs, key=lambda i: depth[i])
         block = self._enclosing[node.scope]
         if block is not None:
             if self.graph.calls[block].output_node == index:
                 return self._block_step(node, inputs, nearest)
         elif node.weighted:
-            return _NodeDistance(units[nearest] + 1, nearest, "plain")
+            return _NodeDistance(depth[nearest] + 1, nearest, "plain")
         elif node.name in ops.ADDITIONS and len(inputs) > 1:
             origin = self._updated_value(inputs)
             lengths = weighted_between(self.graph, origin, inputs)
             if any(lengths[i][1] for i in inputs):
                 return self._update_step(inputs, origin, lengths)
-        return _NodeDistance(units[nearest], nearest)
+        return _NodeDistance(depth[nearest], nearest)
 
     def _block_step(self, node: Node, inputs: Sequence[int], nearest: int) -> _NodeDistance:
         """The output of a block that the user declared to be one unit."""
-        units = self.distances.units
+        depth = self.distances.depth
         if node.name not in ops.ADDITIONS:
-            return _NodeDistance(units[nearest] + 1, nearest, "plain")
+            return _NodeDistance(depth[nearest] + 1, nearest, "plain")
         origin = self._updated_value(inputs)
         # All nodes inside a block have the same distance, so the path may continue at the updated value.
-        back = origin if units[origin] == units[nearest] else nearest
-        return _NodeDistance(units[nearest] + 1, back, "residual")
+        back = origin if depth[origin] == depth[nearest] else nearest
+        return _NodeDistance(depth[nearest] + 1, back, "residual")
 
     def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> _NodeDistance:
         """An addition of branches that start at `origin`, at least one of which has weights."""
@@ -158,7 +158,7 @@ class _DistanceBuilder:
         skipped = max(_updates_between(self.graph, self.distances, lengths, origin, i) for i in inputs)
         if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
             skipped = max(skipped, max(shortest))
-        return _NodeDistance(self.distances.units[origin] + 1, origin, "plain" if parallel else "residual", skipped)
+        return _NodeDistance(self.distances.depth[origin] + 1, origin, "plain" if parallel else "residual", skipped)
 
     def _updated_value(self, inputs: Sequence[int]) -> int:
         """The value that an addition updates."""
@@ -174,7 +174,7 @@ def _updates_between(graph: Graph, distances: Distances, region: Container[int],
         previous = distances.previous[index]
         if previous not in region:
             inside = [i for i in graph.nodes[index].inputs if i in region]
-            previous = min(inside, key=distances.units.__getitem__)
+            previous = min(inside, key=distances.depth.__getitem__)
         index = previous
     return updates
 

@@ -58,14 +58,17 @@ SHAPE_ONLY = frozenset(
      "new_zeros", "new_empty", "new_full", "new_tensor", "bernoulli_"}
 )  # fmt: skip
 
-ELEMENTWISE_PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "mul_", "multiply"})
-MULTIPLICATIONS = ELEMENTWISE_PRODUCTS | frozenset({"div", "__truediv__"})
+ELEMENTWISE_PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "mul_", "multiply", "multiply_"})
+MULTIPLICATIONS = ELEMENTWISE_PRODUCTS | frozenset(
+    {"div", "__truediv__", "div_", "divide", "divide_", "true_divide", "true_divide_"}
+)
 GATES = frozenset({"sigmoid", "sigmoid_", "softmax", "hardsigmoid", "topk", "gumbel_softmax"})
 TOKEN_NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm"})
 NORMS = TOKEN_NORMS | frozenset(
     {"batch_norm", "group_norm", "instance_norm", "local_response_norm", "native_group_norm", "native_batch_norm",
      "_native_batch_norm_legit", "_native_batch_norm_legit_functional"}
 )  # fmt: skip
+BATCH_NORMS = frozenset(name for name in NORMS if "batch_norm" in name)
 
 # Functions that pass values on without mixing features: what feeds a weight is looked for behind them.
 TRANSPARENT = frozenset(
@@ -97,7 +100,7 @@ def is_token_norm(name: str) -> bool:
 
 
 def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
-    """The number by which a call multiplies its tensor, or the second term of a sum; 1 if there is none."""
+    """The number by which a call multiplies its tensor, or the second term of a sum; 1 for none, or for a tensor."""
     if name in ADDITIONS:
         alpha = kwargs.get("alpha", 1)
         return float(alpha) if isinstance(alpha, int | float) else 1.0

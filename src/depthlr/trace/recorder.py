@@ -158,8 +158,8 @@ class Recorder(TorchFunctionMode):
         if readout_index is None:
             readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
-                units = compute_distances(self.graph).units
-                depths = [units[node] for node in nodes]
+                depth = compute_distances(self.graph).depth
+                depths = [depth[node] for node in nodes]
                 readout_index = depths.index(max(depths))
         self.graph.readout = nodes[readout_index]
 

@@ -27,7 +27,9 @@ from depthlr.trace.preserve import force_eager, force_eval_flags, preserve_state
 from depthlr.trace.recorder import Recorder
 from depthlr.trace.run import Arguments, arguments_of, cannot_run, check_runnable, is_sharded, move_to_model, unwrap
 
-SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14  # numbers; importing PyTorch's fake tensors takes a second
+# The most numbers in the weights and in the example of a model that is run for real: the first operation on a fake
+# tensor imports 800 modules, which takes seconds.
+SMALL_MODEL, SMALL_EXAMPLE = 2**21, 2**14
 MakeRecorder = Callable[[Mapping[str, Tensor]], Recorder]  # of the tensors that stand for the parameters
 
 
@@ -50,7 +52,7 @@ def trace(model: nn.Module, example: Any, *, allow_recurrence: bool = False, kee
     check_runnable(model)
     arguments = move_to_model(model, arguments_of(example))
     with contextlib.nullcontext() if keep_training_mode else force_eval_flags(model):
-        for integers_are_signal in (False, True):
+        for integers_are_signal in (False, True):  # one-hot tokens and byte images are integers at first
             make_recorder = partial(
                 Recorder, model, integers_are_signal=integers_are_signal, allow_recurrence=allow_recurrence
             )
@@ -77,7 +79,7 @@ def _run(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) ->
         except DepthlrError:
             raise
         except Exception as error:
-            failed = error
+            failed = error  # that of the last way is reported
     raise cannot_run(failed) from failed
 
 
@@ -106,7 +108,7 @@ def _run_real(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorde
 
 
 def _reshard(model: nn.Module) -> None:
-    """FSDP2 keeps the root's weights whole after a forward pass. It does not know of attributes that are restored."""
+    """FSDP2 keeps the root's weights whole after a forward pass. Restored attributes would contradict that."""
     for module in model.modules():
         if any(base.__name__ == "FSDPModule" for base in type(module).__mro__):
             module.reshard()  # type: ignore[operator]

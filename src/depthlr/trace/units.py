@@ -20,7 +20,7 @@ class Unit:
     branch: str  # the last weighted layer in it
     width: int  # its features
     node: int  # where it happens in the graph
-    state: int  # node of its pre-activation: after the norm that follows it, if one does
+    state: int  # the node whose value is its pre-activation: the norm that follows the unit, else the unit itself
 
 
 def units_of(graph: Graph, distances: Distances) -> tuple[Unit, ...]:
@@ -148,7 +148,7 @@ def _carrier(graph: Graph, distances: Distances, index: int) -> int:
     inputs = graph.nodes[index].inputs
     ungated = [i for i in inputs if not _is_gate(graph, i)]
     if 0 < len(ungated) < len(inputs):
-        return min(ungated, key=distances.units.__getitem__)
+        return min(ungated, key=distances.depth.__getitem__)
     return distances.previous[index]
 
 

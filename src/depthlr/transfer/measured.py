@@ -10,11 +10,12 @@ from typing import Any, cast
 from torch import nn
 
 from depthlr import check
-from depthlr.energy.batches import batches_for_seeds, inputs_of
+from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
     build_model,
+    depth_on,
     draw_models,
     draws_new_weights,
 )
@@ -32,6 +33,7 @@ from depthlr.energy.step import check_fits_any_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     AS_IT_IS,
+    EVIDENCE,
     MEASURED_ERROR,
     NORMAL_QUANTILE,
     ONE_DRAW_ERROR,
@@ -109,12 +111,12 @@ class Measured:
             target: The recipe that needs a rate. Its model is counted by its own `units`.
         """
         carried = self.carry_measured(rate, *self.measure(source, target))
-        optimizer = measured_on(source, target).optimizer
+        optimizer = recipe_with_batches(source, target).optimizer
         notes = optimizer_notes(carried.rate, optimizer, source.build, target.build)
         return replace(carried, notes=(*carried.notes, *notes))
 
     def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
-        """Measure both models on the batches of `measured_on`. A `MeasuredModel` is not measured again.
+        """Measure both models on the batches of one recipe. A `MeasuredModel` is not measured again.
 
         Args:
             source: The recipe that was tuned.
@@ -124,20 +126,21 @@ class Measured:
         found: dict[str, Any] = {name: recipe.build for name, recipe in recipes.items()}
         missing = {name: recipe for name, recipe in recipes.items() if not isinstance(recipe.build, MeasuredModel)}
         if missing:
-            found |= self._measure(missing, measured_on(source, target))
+            found |= self._measure(missing, recipe_with_batches(source, target))
         return found["source"], found["target"]
 
     def _measure(self, recipes: dict[str, Recipe], recipe: Recipe) -> dict[str, MeasuredModel]:
         """Measure models, named as in progress messages, with one recipe's batches, loss and optimizer."""
         builds: dict[str, Any] = {name: one.build for name, one in recipes.items()}
         check_measuring("measured", recipe, builds.values())
-        drawn = sum(not isinstance(build, nn.Module) for build in builds.values())
-        seeds = range(self.seed, self.seed + (check.count("The number of seeds", self.seeds) if drawn else 1))
+        only_models = all(isinstance(build, nn.Module) for build in builds.values())
+        count = 1 if only_models else check.count("The number of seeds", self.seeds)
+        seeds = range(self.seed, self.seed + count)
         batches = batches_for_seeds(recipe.batches, len(seeds), None, self.seed)
         models = {}
         for name, build in builds.items():
             models[name] = iter([build]) if isinstance(build, nn.Module) else draw_models(build, seeds)
-        initializations = drawn * len(seeds) + len(builds) - drawn
+        initializations = sum(1 if isinstance(build, nn.Module) else len(seeds) for build in builds.values())
         with measuring(initializations * batches.size):
             energies = persistent_energies(models, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed)
         return {
@@ -207,11 +210,12 @@ class Measured:
             tuple(dict.fromkeys(notes)),
             in_scope=in_scope,
             initialization=AS_IT_IS,
+            evidence=EVIDENCE,
         )
         return carried.with_interval(change.error_bound(*depths)) if in_scope else carried
 
 
-def measured_on(source: Recipe, target: Recipe) -> Recipe:
+def recipe_with_batches(source: Recipe, target: Recipe) -> Recipe:
     """The recipe whose batches, loss and optimizer are used for both models: the target if only it has batches.
 
     Args:
@@ -221,13 +225,18 @@ def measured_on(source: Recipe, target: Recipe) -> Recipe:
     return target if source.batches is None and target.batches is not None else source
 
 
-def is_measurable(recipe: Recipe) -> bool:
-    """Does the recipe hold a model, a function that builds one, or a measurement of one?
+def can_measure(source: Recipe, target: Recipe) -> bool:
+    """Are both models measured already, or is there a batch to measure them on?
 
     Args:
-        recipe: The recipe.
+        source: The recipe that was tuned.
+        target: The recipe that needs a rate.
     """
-    return callable(recipe.build) or isinstance(recipe.build, MeasuredModel)  # models are callable, too
+    builds = source.build, target.build
+    if not all(isinstance(build, MeasuredModel) or callable(build) for build in builds):  # models are callable, too
+        return False
+    measured = all(isinstance(build, MeasuredModel) for build in builds)
+    return measured or recipe_with_batches(source, target).batches is not None
 
 
 def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
@@ -254,15 +263,17 @@ def _measured_model(recipe: Recipe, energies: Sequence[PersistentEnergy], batch:
         if not draws_new_weights(build):
             rate = replace(rate, standard_error=None)  # the same initialization several times
             notes.append(SAME_WEIGHTS_NOTE)
-    strange = readout_size_note(energies)
+    readout_note = readout_size_note(energies)
     if not model.training:
         notes.append(EVAL_MODE_NOTE)
-    if strange:
-        notes.append(strange)
-    example = inputs_of(model, batch) if recipe.example is None else recipe.example
-    depth = effective_depth(model, example, units=recipe.units)
+    if readout_note:
+        notes.append(readout_note)
+    if recipe.example is None:
+        depth = depth_on(model, batch, recipe.units)
+    else:
+        depth = effective_depth(model, recipe.example, units=recipe.units)
     ratios = group_ratios(recipe.optimizer, model)
-    return MeasuredModel(depth, rate, tuple(notes), ratios, in_scope=model.training and not strange)
+    return MeasuredModel(depth, rate, tuple(notes), ratios, in_scope=model.training and not readout_note)
 
 
 def _was_compared(source: Depth, target: Depth) -> bool:

@@ -65,10 +65,10 @@ class Recipe:
     Args:
         build: A function that returns the model, initialized as it will be trained. A model, a depth, energies or a
             `MeasuredModel` may stand in its place.
-        batches: What one optimizer step sees each, as `update_energy` takes them.
+        batches: The batches, each of which one optimizer step sees, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model.
-        schedule: How the rate changes during the run.
+        schedule: How the rate changes during the run: "constant", or any other name, such as "warmup-cosine".
         steps: How many steps the run has.
         example: An input on which depth is counted. None takes the first of `batches`.
         units: Modules that count as one unit each, as in `effective_depth`.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 from torch import nn
@@ -13,7 +12,6 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import read_batches
 from depthlr.energy.energy import ENERGY_BATCHES, update_energy
-from depthlr.energy.persistent import SEEDS
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, AS_IT_IS, OTHER_INIT, UNSEEN, CarriedRate, finite_rate
@@ -21,7 +19,7 @@ from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer, recommended_rule, rule_named
 from depthlr.trace.depth import TIED, Depth, Units
 from depthlr.trace.run import LossFn
-from depthlr.transfer.measured import Measured, check_measuring, is_measurable, measured_on
+from depthlr.transfer.measured import Measured, can_measure, check_measuring, recipe_with_batches
 from depthlr.transfer.recipe import (
     Energies,
     ModelLike,
@@ -52,7 +50,9 @@ TOLD_BY_RECIPES = (
     "recipe.replace(...)."
 )
 TOLD_BY_RULE = "a rule given as an object has its own options, and {} would be ignored: pass it to the rule's class."
-OPTIONS = {"family": None, "aggregate": "arithmetic", "seed": 0, "seeds": SEEDS}  # of rules, by default
+MEASURED_ENERGIES = "energies that were measured before are carried by the rule 'am-mup': pass rule='am-mup'."
+OPTIONS_OF = {"measured": ("seed", "seeds"), "am-mup": ("seed", "aggregate")}  # by rule
+OPTIONS_OF_DEPTH = ("seed", "family")  # of every other rule
 
 
 class Rule(Protocol):
@@ -89,7 +89,7 @@ class ByDepth:
     def carry_counted(
         self, rate: float, source: Recipe, target: Recipe, counted: Sequence[tuple[Depth, str]]
     ) -> CarriedRate:
-        """The same for models that were counted before.
+        """Carry the rate between models whose depths and initializations are known.
 
         Args:
             rate: The rate tuned on the source.
@@ -170,7 +170,7 @@ class AmMup:
         Models are measured on the source's batches, or on the target's if the source has none. Stored energies are
         used as they are.
         """
-        given = measured_on(source, target)
+        given = recipe_with_batches(source, target)
         builds: tuple[Any, Any] = (source.build, target.build)
         models = [build for build in builds if not isinstance(build, Energies)]
         batches = []
@@ -225,23 +225,30 @@ class Fitted:
         return replace(carried, low=low, high=high, coverage=self.fit.level)
 
 
-def make_rule(
-    name: str, *, family: Family | None = None, aggregate: str = "arithmetic", seed: int = 0, seeds: int = SEEDS
-) -> Rule:
-    """The rule of that name, with those of the options that it takes.
+def make_rule(name: str, **options: Any) -> Rule:
+    """The rule of that name.
 
     Args:
         name: `measured`, `am-mup`, or a name in `depthlr.law.RULES`.
-        family: Of a rule of depth.
-        aggregate: Of `am-mup`.
-        seed: Of any rule.
-        seeds: Of `measured`.
+        **options: `seed` of any rule, `seeds` of `measured`, `aggregate` of `am-mup`, `family` of a rule of depth.
+
+    Raises:
+        DepthlrError: There is no such rule, or it has no such option.
     """
+    if name not in OPTIONS_OF:
+        rule_named(name)  # raises for a name that no rule has
+    if ignored := [option for option in options if option not in _options_of(name, options)]:
+        raise DepthlrError(f"The rule {name!r} has no option {_arguments(ignored)}: leave it out.")
     if name == "measured":
-        return Measured(seeds, seed)
+        return Measured(**options)
     if name == "am-mup":
-        return AmMup(aggregate, seed)
-    return ByDepth(rule_named(name), family, seed)
+        return AmMup(**options)
+    return ByDepth(rule_named(name), **options)
+
+
+def _options_of(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that a rule has."""
+    return {option: options[option] for option in OPTIONS_OF.get(name, OPTIONS_OF_DEPTH) if option in options}
 
 
 def transfer_rate(
@@ -255,23 +262,27 @@ def transfer_rate(
     loss_fn: LossFn | None = None,
     optimizer: Any = None,
     family: Family | None = None,
-    aggregate: str = "arithmetic",
+    aggregate: str | None = None,
     seed: int = 0,
-    seeds: int = SEEDS,
+    seeds: int | None = None,
     units: Units = None,
 ) -> CarriedRate:
     """The rate for `target`, from the rate tuned on `source`: two depths, two models, or two recipes.
 
-    Initialize both models by `init_` for the law, and as they will be trained for `Measured`. The result's `in_scope`
-    says whether the rule's assumptions hold. Its `notes`, which are printed with it, say what speaks against the rate.
+    The default rule is `constant` for a run with a schedule or of at least 500 steps. For other runs it is `measured`
+    if there are models and batches. Else it is `law` for depths and for models as `init_` draws them, and `constant`
+    for models that are initialized otherwise.
 
-    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
-    rates fall much more slowly with depth: use the rule 'constant'. It is the default for recipes with a schedule or
-    of 500 steps or more.
+    The result's `in_scope` says whether the rule's assumptions hold. Its `notes`, which are printed with it, name
+    reasons to distrust the rate.
+
+    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned rates fall much
+    more slowly with depth: use the rule 'constant'.
 
     Args:
         rate: The rate tuned on the source.
-        source: A depth, a model, a function that builds it, energies measured before, or a `Recipe`.
+        source: A depth, a model, a function that builds it, or a `Recipe`. With the rule "am-mup" also energies that
+            were measured before.
         target: The same. Functions that build the models let `Measured` average over initializations.
         example: An input on which a model's depth is counted. None takes the first of `batches`.
         rule: A rule, its name, or a `DepthRule`. None takes the one that `recommended_rule` names for the recipes, and
@@ -280,17 +291,17 @@ def transfer_rate(
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model. None is "sgd".
         family: Whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that need it.
-        aggregate: The mean of energies that the rule "am-mup" takes.
+        aggregate: The mean of energies that the rule "am-mup" takes: arithmetic (the default), geometric or harmonic.
         seed: The first seed.
-        seeds: How many initializations the rule "measured" draws. Rules that do not measure need none.
+        seeds: How many initializations the rule "measured" draws. None is 8.
         units: Modules that count as one unit each, as in `effective_depth`.
 
     Returns:
         The rate with its interval, and how it was computed.
 
     Raises:
-        DepthlrError: Two recipes are given and an entry of a recipe beside them, or a rule as an object and an option
-            of a rule beside it.
+        DepthlrError: Two recipes are given and an entry of a recipe beside them, or an option that the given rule
+            does not have.
     """
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)
@@ -298,12 +309,13 @@ def transfer_rate(
     entries = {name: value for name, value in entries.items() if value is not None}
     if entries and isinstance(source, Recipe) and isinstance(target, Recipe):
         raise DepthlrError(TOLD_BY_RECIPES.format(_arguments(entries)))
-    options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seed": seed, "seeds": seeds}
-    changed = [name for name, value in options.items() if value != OPTIONS[name]]
+    options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seed": seed or None, "seeds": seeds}
+    options = {name: value for name, value in options.items() if value is not None}
     if isinstance(rule, DepthRule):
         rule = ByDepth(rule)
-    if changed and rule is not None and not isinstance(rule, str):
-        raise DepthlrError(TOLD_BY_RULE.format(_arguments(changed)))
+    if options and rule is not None and not isinstance(rule, str):
+        raise DepthlrError(TOLD_BY_RULE.format(_arguments(options)))
+    options["seed"] = seed
     if not isinstance(source, Recipe):
         source = Recipe(source, **entries)
     if not isinstance(target, Recipe):
@@ -316,19 +328,20 @@ def transfer_rate(
 
 
 def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict[str, Any]) -> CarriedRate:
-    mixed = is_measurable(source) != is_measurable(target)  # a model beside a depth: batches can only count the model
-    recommend = partial(
-        recommended_rule,
-        schedule=target.schedule if source.schedule == "constant" else source.schedule,
-        steps=max(source.steps or 0, target.steps or 0),
-        measurable=measured_on(source, target).batches is not None and not mixed,
+    """Carry by the rule that `recommended_rule` names, with those of the options that it takes."""
+    if any(isinstance(recipe.build, Energies) for recipe in (source, target)):
+        raise DepthlrError(MEASURED_ENERGIES)
+    schedule = target.schedule if source.schedule == "constant" else source.schedule
+    steps = max(source.steps or 0, target.steps or 0)
+    measurable = can_measure(source, target)
+    by_init, otherwise = (
+        recommended_rule(schedule=schedule, steps=steps, measurable=measurable, own_init=own) for own in (False, True)
     )
-    name = recommend()
-    if name == recommend(own_init=True):  # how the models are initialized changes nothing
-        return make_rule(name, **options).carry(rate, source, target)
+    if by_init == otherwise:  # how the models are initialized changes nothing
+        return make_rule(by_init, **_options_of(by_init, options)).carry(rate, source, target)
     counted = depths_and_initializations(source, target, seed=options["seed"])
     own_init = any(initialization == OTHER_INIT for _, initialization in counted)
-    rule = ByDepth(rule_named(recommend(own_init=own_init)), options["family"], options["seed"])
+    rule = ByDepth(rule_named(otherwise if own_init else by_init), options.get("family"), options["seed"])
     return rule.carry_counted(rate, source, target, counted)
 
 

@@ -73,6 +73,7 @@ def test_of_the_cnns_of_full_epochs_one_is_told_from_the_law_and_those_of_images
     assert [interval(sweep)[1] < LAW for sweep in found] == [True, False, False, False]
     assert all(interval(sweep)[0] < LAW for sweep in found)
     assert all(sweep.fit("depth").slope < LAW for sweep in found[:3])
+    assert "CIFAR-100, the ImageNet subset and spoken digits, full epochs: the intervals contain −3/2." in page
     assert found[0].fit("size").interval[1] < LAW
     fewer = signed(at(found[2], (3, 4, 6, 8)).fit("depth").slope)
     for sweep, data, last in ((found[1], "CIFAR-100", "–"), (found[2], "the ImageNet subset", fewer)):
