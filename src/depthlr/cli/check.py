@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from torch import nn
 
+from depthlr.cli.files import picture_form, write_picture
 from depthlr.cli.fit import fit_json
 from depthlr.cli.measurement import Batches, measurement_data, measurement_progress, prepare_measurement
 from depthlr.cli.options import MEASUREMENT, Json, MeasurementOptions, Model, expand_options, parse_sizes
-from depthlr.cli.output import picture_form, print_json, print_note, print_notes, print_table, write_picture
+from depthlr.cli.output import print_json, print_note, print_notes, print_table
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.present.energy_plots import LINE, depth_check

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.files import check_not_the_study, write_file
 from depthlr.cli.options import Metric, StudyFile
-from depthlr.cli.output import check_not_the_study, print_note, print_notes, write_file
+from depthlr.cli.output import print_note, print_notes
 from depthlr.errors import DepthlrError
 from depthlr.present.text import loss_label
 from depthlr.study.results import Results, read_results, to_csv, to_json

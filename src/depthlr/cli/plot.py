@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from depthlr.cli.files import check_not_the_study, picture_form, write_picture
 from depthlr.cli.fit import OverOption
 from depthlr.cli.options import Metric, StudyFile
-from depthlr.cli.output import check_not_the_study, picture_form, print_note, print_notes, write_picture
+from depthlr.cli.output import print_note, print_notes
 from depthlr.present.landscape import loss_landscape
 from depthlr.present.scaling import scaling
 from depthlr.present.text import loss_label

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from depthlr.cli.files import check_not_the_study, write_file
 from depthlr.cli.options import Metric, StudyFile
-from depthlr.cli.output import check_not_the_study, write_file
 from depthlr.present.report import render_report
 
 

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from depthlr import check
+from depthlr.cli.files import write_file
 from depthlr.cli.measurement import progress_bar
 from depthlr.cli.options import Json, Timeout
-from depthlr.cli.output import print_json, print_note, print_notes, print_table, write_file
+from depthlr.cli.output import print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
