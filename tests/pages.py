@@ -91,7 +91,7 @@ echo 'print("{\\"loss\\": %r}" % (1 + (rate * layers - 0.5) ** 2))' >> train.py
 PARSED = {
     "README.md": {
         "depthlr demo": "takes a minute; tests/cli/test_verbs.py runs it",
-        "depthlr tune RECIPE.toml": "RECIPE.toml stands for the reader's; that of docs/tune.md is run",
+        "depthlr tune recipe.toml": "recipe.toml stands for the reader's; that of docs/tune.md is run",
     },
     "docs/cluster.md": {"depthlr sweep study.toml --on": "needs a cluster"},
     "docs/data.md": {
@@ -113,6 +113,5 @@ PARSED = {
 }
 # Blocks of Python that are compiled and not run, and why. A block is named by words in it.
 COMPILED = {
-    "README.md": {"depthlr.suggest_rate": "tests/test_readme.py runs it"},
     "docs/sweep.md": {"RayExecutor": "needs Ray and SLURM"},
 }

@@ -40,7 +40,7 @@ def test_readmes_python_runs_as_pasted(capsys) -> None:
     run_python(README.read_text("utf-8"))
     out = capsys.readouterr().out
     assert "effective depth 18" in out
-    assert "measured: depth 6 -> 18" in out
+    assert "constant: depth 6 -> 18" in out
 
 
 if __name__ == "__main__":  # make test-wheel: in a fresh environment, from the wheel

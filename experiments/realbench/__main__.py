@@ -143,6 +143,17 @@ def page(
 
 
 @app.command()
+def picture(
+    results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="the PNG")] = Path("docs/images/realbench.png"),
+) -> None:
+    """Draw the tuned rates of the design recipes, and the errors of rules."""
+    from experiments.realbench.picture import draw  # here, because it needs matplotlib
+
+    draw(design_half(results), results, out)
+
+
+@app.command()
 def oracle(
     data: Folder,
     only: Only = None,

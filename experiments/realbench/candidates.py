@@ -88,17 +88,23 @@ CANDIDATES: dict[str, Candidate] = {
 }
 
 
-def errors(name: str, recipes: Sequence[Tuned], results: Path) -> dict[str, list[float]]:
-    """A candidate's errors in decades at the larger sizes, by recipe."""
+def signed_errors(name: str, recipes: Sequence[Tuned], results: Path) -> dict[str, list[float]]:
+    """log10(predicted / tuned) of a candidate at the larger sizes, by recipe."""
     found = {}
     for recipe in recipes:
         others = [other for other in recipes if other.name != recipe.name]
         changes = CANDIDATES[name](recipe, others, results)
         if changes is not None:
             first = min(recipe.decades)
-            actual = {size: recipe.decades[size] - recipe.decades[first] for size in changes}
-            found[recipe.name] = [abs(changes[size] - actual[size]) for size in changes]
+            found[recipe.name] = [
+                changes[size] - (recipe.decades[size] - recipe.decades[first]) for size in sorted(changes)
+            ]
     return found
+
+
+def errors(name: str, recipes: Sequence[Tuned], results: Path) -> dict[str, list[float]]:
+    """A candidate's errors in decades at the larger sizes, by recipe."""
+    return {recipe: [*map(abs, found)] for recipe, found in signed_errors(name, recipes, results).items()}
 
 
 def table(recipes: Sequence[Tuned], results: Path) -> str:

@@ -14,6 +14,7 @@ from depthlr.formatting import rate_text
 from depthlr.law import fit_power_law
 from depthlr.law.carried_rate import EVIDENCE
 from depthlr.study.description import Search
+from depthlr.transfer.suggest import SUGGESTION_EVIDENCE
 
 
 @pytest.fixture
@@ -219,19 +220,19 @@ def test_transfer_says_beside_the_laws_rate_what_tuned_rates_did_on_such_models(
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "evidence"),
     [
-        ["transfer", "--rate", "0.1", "--from", "4", "--to", "8"],
-        ["suggest", "mlp?layers=2&width=8", "--data", "digits", "--seeds", "1"],
+        (["transfer", "--rate", "0.1", "--from", "4", "--to", "8"], EVIDENCE),
+        (["suggest", "mlp?layers=2&width=8", "--data", "digits", "--seeds", "1"], SUGGESTION_EVIDENCE),
     ],
     ids=["transfer", "suggest"],
 )
-def test_commands_print_it_once_to_stderr_and_in_their_help(run, command) -> None:
+def test_commands_print_it_once_to_stderr_and_in_their_help(run, command, evidence) -> None:
     code, out, err = run(*command)
     assert code == 0
-    assert EVIDENCE not in out
-    assert " ".join(err.split()).count(EVIDENCE) == 1
-    assert EVIDENCE in " ".join(run(command[0], "--help")[1].replace("│", " ").split())
+    assert evidence not in out
+    assert " ".join(err.split()).count(evidence) == 1
+    assert evidence in " ".join(run(command[0], "--help")[1].replace("│", " ").split())
 
 
 def test_demo_tells_the_whole_story(run) -> None:

@@ -13,6 +13,7 @@ import depthlr
 from depthlr.data.batches import random_batches
 from depthlr.law.carried_rate import EVIDENCE
 from depthlr.models.mlp import MLP
+from depthlr.transfer.suggest import SUGGESTION_EVIDENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,17 +23,23 @@ def in_one_line(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "evidence"),
     [
-        (ROOT / "README.md").read_text("utf-8"),
-        (ROOT / "docs" / "guide.md").read_text("utf-8"),
-        depthlr.transfer_rate.__doc__,
-        depthlr.suggest_rate.__doc__,
+        ((ROOT / "docs" / "guide.md").read_text("utf-8"), EVIDENCE),
+        (depthlr.transfer_rate.__doc__, EVIDENCE),
+        ((ROOT / "docs" / "guide.md").read_text("utf-8"), SUGGESTION_EVIDENCE),
+        (depthlr.suggest_rate.__doc__, SUGGESTION_EVIDENCE),
     ],
-    ids=["README", "guide", "transfer_rate", "suggest_rate"],
+    ids=["guide, carried", "transfer_rate", "guide, suggested", "suggest_rate"],
 )
-def test_docs_say_it(text: str) -> None:
-    assert EVIDENCE in in_one_line(text)
+def test_docs_say_it(text: str, evidence: str) -> None:
+    assert evidence in in_one_line(text)
+
+
+def test_the_readme_says_how_long_the_runs_were() -> None:
+    text = in_one_line((ROOT / "README.md").read_text("utf-8"))
+    assert "| 1,200 steps, warm-up and decay" in text
+    assert "| 100 to 200 steps" in text
 
 
 def test_results_carry_it() -> None:
@@ -42,6 +49,9 @@ def test_results_carry_it() -> None:
     carried = depthlr.transfer_rate(0.1, 4, 8)
     measured = depthlr.transfer_rate(0.1, model, model, batches=batches, loss_fn=F.cross_entropy)
     assert any("no interval" in note for note in measured.notes)
+    assert suggested.evidence == SUGGESTION_EVIDENCE
+    assert carried.evidence == measured.evidence == EVIDENCE
     for found in (suggested, carried, measured):
-        assert found.evidence == EVIDENCE
-        assert escape(EVIDENCE) in found._repr_html_()
+        assert escape(found.evidence) in found._repr_html_()
+    for found in (carried, measured):
+        assert found.evidence in str(found)

@@ -25,6 +25,7 @@ from depthlr.law.carried_rate import (
     AS_INIT,
     AS_IT_IS,
     BATCH_NORM,
+    EVIDENCE,
     LAW_ERROR,
     LAW_FINDINGS,
     MEASURED_ERROR,
@@ -463,7 +464,15 @@ def test_a_measured_rates_interval_is_wider_from_one_draw_and_where_draws_scatte
 
 
 def test_it_prints_its_rule() -> None:
-    assert str(transfer_rate(2.462e-3, 26, 14)) == "0.00623 (law: depth 26 -> 14, x 2.53, 80% 0.00365 to 0.0106)"
+    head, evidence = str(transfer_rate(2.462e-3, 26, 14)).splitlines()
+    assert head == "0.00623 (law: depth 26 -> 14, x 2.53, 80% 0.00365 to 0.0106)"
+    assert evidence == EVIDENCE
+
+
+def test_steps_and_schedule_choose_the_rule_without_recipes() -> None:
+    assert transfer_rate(0.1, 10, 20).rule == transfer_rate(0.1, 10, 20, steps=499).rule == "law"
+    assert transfer_rate(0.1, 10, 20, steps=500).rule == "constant"
+    assert transfer_rate(0.1, 10, 20, schedule="warmup-cosine").rule == "constant"
 
 
 DECAY = 0.75

@@ -22,8 +22,8 @@ def suggest_command(
 ) -> None:
     """Suggest a rate for a model as it is initialized.
 
-    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
-    rates fall much more slowly with depth: use the rule 'constant'.
+    The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and from
+    other initializations, the suggestion errs by more.
     """
     on = measurement_data(options)
     given = prepare_measurement(model, on)

@@ -41,8 +41,8 @@ def transfer_command(
 
     Runs with a schedule or of 500 steps or more, and models of other libraries, take the rule 'constant'.
 
-    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
-    rates fall much more slowly with depth: use the rule 'constant'.
+    Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
+    rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'.
     """
     if rule is None:
         paths = [text.partition("?")[0] for text in (source, target)]

@@ -21,8 +21,8 @@ NOT_INIT = (
     "initialization alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
 )
 EVIDENCE = (
-    "Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned rates "
-    "fall much more slowly with depth: use the rule 'constant'."
+    "Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay, "
+    "rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'."
 )
 CONSTANT_EVIDENCE = (
     "The exponent and its interval were fitted on 6 recipes of 1,200 steps with warm-up and decay, over a factor of "
@@ -174,7 +174,8 @@ class CarriedRate:
         way = f"{self.rule}: depth {self.source_depth:g} -> {self.target_depth:g}"
         held = "" if self.low is None else f", {self.coverage:.0%} {self._interval()}"
         scope = "" if self.in_scope else ", outside the rule's scope"
-        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held}{scope})", *self.notes])
+        notes = [line for line in (*self.notes, self.evidence) if line]
+        return "\n".join([f"{self.rate:.3g} ({way}, x {self.factor:.3g}{held}{scope})", *notes])
 
     def _interval(self) -> str:
         return "not known" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"

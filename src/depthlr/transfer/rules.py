@@ -261,6 +261,8 @@ def transfer_rate(
     batches: Any = None,
     loss_fn: LossFn | None = None,
     optimizer: Any = None,
+    schedule: str | None = None,
+    steps: int | None = None,
     family: Family | None = None,
     aggregate: str | None = None,
     seed: int = 0,
@@ -276,8 +278,8 @@ def transfer_rate(
     The result's `in_scope` says whether the rule's assumptions hold. Its `notes`, which are printed with it, name
     reasons to distrust the rate.
 
-    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned rates fall much
-    more slowly with depth: use the rule 'constant'.
+    Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
+    rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'.
 
     Args:
         rate: The rate tuned on the source.
@@ -290,6 +292,8 @@ def transfer_rate(
         batches: What the step is measured on, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model. None is "sgd".
+        schedule: How the rate changes during the run, such as "warmup-cosine". None is "constant".
+        steps: How many steps the run has.
         family: Whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that need it.
         aggregate: The mean of energies that the rule "am-mup" takes: arithmetic (the default), geometric or harmonic.
         seed: The first seed.
@@ -306,6 +310,7 @@ def transfer_rate(
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)
     entries = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
+    entries |= {"schedule": schedule, "steps": steps}
     entries = {name: value for name, value in entries.items() if value is not None}
     if entries and isinstance(source, Recipe) and isinstance(target, Recipe):
         raise DepthlrError(TOLD_BY_RECIPES.format(_arguments(entries)))

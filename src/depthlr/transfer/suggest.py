@@ -45,11 +45,15 @@ from depthlr.energy.step import (
 )
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
-from depthlr.law.carried_rate import COVERAGE, EVIDENCE, NORMAL_QUANTILE
+from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
 from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
 from depthlr.trace.run import LossFn, check_runnable, unwrap
 
 FLOAT_DECADES = 300  # a float holds 308
+SUGGESTION_EVIDENCE = (
+    "The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and "
+    "from other initializations, the suggestion errs by more."
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class SuggestedRate:
     coverage: float
     measure: str
     notes: tuple[str, ...] = ()
-    evidence: str = EVIDENCE  # what the interval rests on, and where that ends
+    evidence: str = SUGGESTION_EVIDENCE  # what the interval rests on, and where that ends
 
     def __float__(self) -> float:
         return self.rate
@@ -136,8 +140,8 @@ def suggest_rate(
 
     Model, gradients, optimizer and random states are not changed.
 
-    Intervals were calibrated on runs of 100 to 200 steps. In longer runs with warm-up and decay, tuned
-    rates fall much more slowly with depth: use the rule 'constant'.
+    The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and from
+    other initializations, the suggestion errs by more.
 
     Args:
         model: A model, or a function that builds it. A function lets the suggestion average over initializations, which

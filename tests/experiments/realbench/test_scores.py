@@ -8,6 +8,7 @@ import math
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 from tests.experiments.realbench.tiny import write_facts, write_rows, write_sweep
@@ -16,13 +17,21 @@ from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import RECIPE_SPREAD, STUDENT_QUANTILE, TUNING_NOISE, constant_error
 from depthlr.law.rules import CONSTANT_EXPONENT
 from depthlr.study.tune import CARRIED_BEST, CHECKS, CHECKS_RIGHT
-from experiments.realbench.candidates import CANDIDATES, candidates_table, errors, readings_table, table
+from experiments.realbench.candidates import (
+    CANDIDATES,
+    candidates_table,
+    errors,
+    readings_table,
+    signed_errors,
+    table,
+)
 from experiments.realbench.checks import short_checks
 from experiments.realbench.constant import fit_constant, held_without
 from experiments.realbench.judge import measured_coverage, measured_errors, verdict
 from experiments.realbench.kept import COLUMNS
 from experiments.realbench.measured import MEASURED
-from experiments.realbench.page import SECTIONS, UNFINISHED, filled
+from experiments.realbench.page import SECTIONS, UNFINISHED, design_half, filled
+from experiments.realbench.picture import SHOWN, draw, middle_errors
 from experiments.realbench.recipes import RECIPES
 from experiments.realbench.scores import Curve, Tuned, gain, read_tuned
 
@@ -58,6 +67,17 @@ def test_rules_err_by_what_their_exponent_misses(tmp_path) -> None:
     assert errors("law", recipes, tmp_path)["c"] == pytest.approx([1.1 * twice, 1.1 * fourfold])
     assert errors("readings in warm-up", recipes, tmp_path) == {}
     assert recipes[0].exponent == pytest.approx(-0.2)
+    assert signed_errors("law", recipes, tmp_path)["c"] == pytest.approx([-1.1 * twice, -1.1 * fourfold])
+    assert signed_errors("copy", recipes, tmp_path)["a"] == pytest.approx([0.2 * twice, 0.2 * fourfold])
+
+
+def test_the_picture_shows_the_errors_of_the_table(tmp_path) -> None:
+    recipes = design_half(RESULTS)
+    *_, totals = table(recipes, RESULTS).splitlines()
+    shown = [median(map(abs, middle_errors(rule, recipes, RESULTS))) for rule in SHOWN]
+    assert totals.split(" | ")[-3:] == [*(f"{error:.2f}" for error in shown[:2]), f"{shown[2]:.2f} |"]
+    draw(recipes, RESULTS, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_noisy_recipe_hardly_moves_the_constant_exponent() -> None:
