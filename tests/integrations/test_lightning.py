@@ -95,9 +95,8 @@ class Silent(LitMLP):
     ],
 )
 def test_what_cannot_be_measured_is_said(build, sentence: str) -> None:
-    recipe = recipe_from_lightning(build, batches())
     with pytest.raises(DepthlrError, match=sentence):
-        transfer_rate(1e-2, recipe, recipe)
+        transfer_rate(1e-2, *[recipe_from_lightning(build, batches())] * 2)
 
 
 class ByLaw:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -132,6 +135,10 @@ class RunReport:
     energy: Energy | None  # of the first step at rate 1
     rate: float  # the rate that the run uses
 
+    def __str__(self) -> str:
+        energy = "" if self.energy is None else f", mean energy of the first step {self.energy.mean:.3g} at rate 1"
+        return f"the run uses {self.rate:.3g}{energy}; carried: {self.carried}"
+
     def values(self) -> dict[str, Any]:
         """One entry per quantity, as trainers log them."""
         carried = self.carried
@@ -196,6 +203,22 @@ def report_on(
     return report
 
 
+def peak_rate(optimizers: Iterable[Optimizer], schedulers: Iterable[Any] = ()) -> float:
+    """The largest rate of the groups, or the peak if a scheduler such as OneCycleLR keeps one.
+
+    Args:
+        optimizers: Those of the run, before its first step.
+        schedulers: Theirs.
+    """
+    rates = [
+        group.get("max_lr", group.get("initial_lr", group["lr"])) for one in optimizers for group in one.param_groups
+    ]
+    if not rates:
+        raise DepthlrError("the run has no optimizer, so there is no rate to set: let configure_optimizers return it.")
+    peaks = (rate for scheduler in schedulers for rate in getattr(scheduler, "max_lrs", ()))  # of CyclicLR
+    return float(max([*rates, *peaks]))
+
+
 def scale_rates(optimizers: Iterable[Optimizer], schedulers: Iterable[Any], factor: float) -> None:
     """Multiply every rate of optimizers and their schedulers, so that the ratios of groups are kept.
 
@@ -211,6 +234,39 @@ def scale_rates(optimizers: Iterable[Optimizer], schedulers: Iterable[Any], fact
                     group[name] = group[name] * factor
     for scheduler in schedulers:
         scale_rates((), getattr(scheduler, "_schedulers", ()), factor)  # of SequentialLR and ChainedScheduler
-        for name in ("base_lrs", "_last_lr", "min_lrs"):
+        for name in ("base_lrs", "max_lrs", "min_lrs", "_last_lr"):
             if isinstance(held := getattr(scheduler, name, None), list):
                 setattr(scheduler, name, [rate * factor for rate in held])
+
+
+def unscaled(optimizers: Sequence[Optimizer], schedulers: Sequence[Any], factor: float) -> list[str]:
+    """The classes of schedulers whose next rates `scale_rates` would not multiply: they hold a rate of their own.
+
+    Args:
+        optimizers: They are copied, and not changed.
+        schedulers: The same.
+        factor: What every rate would be multiplied by.
+    """
+    parameters = (p for one in optimizers for group in one.param_groups for p in group["params"])
+    memo = {id(parameter): parameter for parameter in parameters}
+    found = []
+    for scheduler in schedulers:
+        try:
+            plain, scaled = (copy.deepcopy(scheduler, dict(memo)) for _ in range(2))
+            scale_rates([scaled.optimizer], [scaled], factor)
+            rates, wanted = _next_rates(scaled), [rate * factor for rate in _next_rates(plain)]
+        except Exception:  # it cannot be copied, or its step takes a metric, as that of ReduceLROnPlateau
+            continue
+        if not all(map(partial(math.isclose, rel_tol=1e-6, abs_tol=1e-12), rates, wanted)):
+            found.append(type(scheduler).__name__)
+    return found
+
+
+def _next_rates(scheduler: Any) -> list[float]:
+    rates = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no optimizer steps here
+        for _ in range(3):
+            scheduler.step()
+            rates += [float(group["lr"]) for group in scheduler.optimizer.param_groups]
+    return rates
