@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.optim import SGD
 
+from depthlr import check
 from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.initializations import Build, build_model
@@ -82,6 +83,10 @@ class Recipe:
     steps: int | None = None
     example: Any = None
     units: Units = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.optimizer, str):
+            check.one_of("the optimizer", self.optimizer, OPTIMIZER_FAMILIES)
 
     def replace(self, **changes: Any) -> Recipe:
         """A copy of this recipe with some entries changed."""

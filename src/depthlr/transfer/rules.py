@@ -44,7 +44,6 @@ MULTIPLIED = (
     "'depth-mup', 'completep' or 'measured'."
 )
 
-
 TOLD_BY_RECIPES = (
     "two recipes hold these entries themselves, and {} would be ignored: write it into the recipes, such as "
     "recipe.replace(...)."
@@ -82,6 +81,10 @@ class ByDepth:
     family: Family | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.family is not None:
+            self.rule.exponent(self.family)  # raises for a family that does not exist
+
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the effective depths of both models. Arguments are those of `Rule.carry`."""
         return self.carry_counted(rate, source, target, depths_and_initializations(source, target, seed=self.seed))
@@ -102,9 +105,10 @@ class ByDepth:
         multipliers = source_depth.multiplier, target_depth.multiplier
         if rule.refuses_multiplier and not math.isclose(*multipliers):
             raise DepthlrError(MULTIPLIED.format(*multipliers))
-        new_rate = _new_rate(rule, rate, source_depth, target_depth, self._family(source, target))
+        family = self._family(source, target)
+        new_rate = _new_rate(rule, rate, source_depth, target_depth, family)
         properties = {*source_depth.norms, *target_depth.norms}
-        if ADAPTIVE in rule.findings and self._is_adaptive(source, target):
+        if family == "adam":
             properties.add(ADAPTIVE)
         violations = _depth_notes(source_depth, target_depth, (TIED,) if rule.allows_tied else ())
         initialization = next(init for init in (OTHER_INIT, UNSEEN, AS_INIT) if init in (source_init, target_init))
@@ -121,18 +125,14 @@ class ByDepth:
         return replace(carried, notes=(*carried.notes, *notes))
 
     def _family(self, source: Recipe, target: Recipe) -> Family:
-        if self.rule.exponent_sgd == self.rule.exponent_adam and self.rule.counts != "paths":
-            return "sgd"  # both exponents are equal: skip building the optimizer
-        return self.family or family_of(source.optimizer, source.build, target.build)
-
-    def _is_adaptive(self, source: Recipe, target: Recipe) -> bool:
-        """Is it known that the optimizer's step does not grow with the gradient?"""
+        if self.family is not None:
+            return self.family
         try:
-            return (self.family or family_of(source.optimizer, source.build, target.build)) == "adam"
-        except DepthlrError:
-            if isinstance(source.optimizer, str):
+            return family_of(source.optimizer, source.build, target.build)
+        except DepthlrError:  # another library's optimizer, or a factory that cannot make one for this model
+            if self.rule.exponent_sgd != self.rule.exponent_adam or self.rule.counts == "paths":
                 raise
-            return False  # another library's optimizer, or a factory that cannot make one for this model
+            return "sgd"  # both exponents are equal, and nothing is said of an optimizer that is not known
 
 
 def Law(family: Family | None = None) -> ByDepth:
