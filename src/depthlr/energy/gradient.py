@@ -14,7 +14,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batches import split_batch
-from depthlr.energy.step import dense
+from depthlr.energy.tensors import add_gradients, dense
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_state, preserve_weights
@@ -222,11 +222,6 @@ def _gradients_of(
     if not gradients:  # the loss may still move with inputs that require a gradient
         raise DepthlrError(NO_GRADIENT)
     return gradients
-
-
-def add_gradients(one: Tensor, other: Tensor) -> Tensor:
-    """Add two gradients. torch adds a dense and a sparse tensor in one order only."""
-    return other + one if one.is_sparse else one + other
 
 
 def _has_reentrant_checkpoint(loss: Tensor) -> bool:

@@ -10,7 +10,7 @@ from torch import nn
 
 from depthlr import check
 from depthlr.energy.batches import inputs_of
-from depthlr.energy.step import check_fits_any_model
+from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.random_states import preserve_random_states
 from depthlr.trace.depth import Depth, Units, effective_depth

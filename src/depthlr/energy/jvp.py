@@ -234,22 +234,3 @@ def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:
     """Primal and tangent of a dual tensor. The tangent is zero if no weight influences the value."""
     primal, tangent = forward_ad.unpack_dual(value)  # type: ignore[no-untyped-call]
     return primal, torch.zeros_like(primal) if tangent is None else tangent
-
-
-def mean_product(a: Tensor, b: Tensor) -> Tensor:
-    """The mean of a * b over coordinates and examples, in float64."""
-    return (_coordinates(a) * _coordinates(b)).mean().double()
-
-
-def _coordinates(tensor: Tensor) -> Tensor:
-    return as_real(widen_half(tensor))
-
-
-def widen_half(tensor: Tensor) -> Tensor:
-    """Half precision as float32, because sums and squares of half precision overflow."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-
-
-def as_real(tensor: Tensor) -> Tensor:
-    """The coordinates of a tensor. Real and imaginary parts of complex values are separate coordinates."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor

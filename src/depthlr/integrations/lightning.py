@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from depthlr.energy.step import largest_rate
+from depthlr.energy.given_optimizer import largest_rate
 from depthlr.errors import DepthlrError
 from depthlr.integrations.trainer import (
     RunReport,

@@ -11,6 +11,7 @@ from torch import nn
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
+from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
@@ -29,7 +30,6 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import measuring
-from depthlr.energy.step import check_fits_any_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     AS_IT_IS,

@@ -14,9 +14,9 @@ from torch.optim import SGD
 from depthlr import check
 from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
+from depthlr.energy.given_optimizer import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
 from depthlr.energy.initializations import Build, build_model
 from depthlr.energy.persistent import DrawnRate
-from depthlr.energy.step import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds, read_three_or_more
+from depthlr.energy.given_optimizer import LARGEST_GROUP, group_moves, has_stepped, optimizers_of, rate_ratios
 from depthlr.energy.gradient import loss_gradients, unwrap_measurable
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
@@ -24,7 +25,6 @@ from depthlr.energy.initializations import (
     draw_models,
     draws_new_weights,
 )
-from depthlr.energy.jvp import as_real
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
@@ -34,15 +34,8 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import labelled, measuring
-from depthlr.energy.step import (
-    LARGEST_GROUP,
-    dense,
-    group_moves,
-    has_stepped,
-    optimizers_of,
-    rate_ratios,
-    step_direction,
-)
+from depthlr.energy.step import step_direction
+from depthlr.energy.tensors import as_real, dense
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
