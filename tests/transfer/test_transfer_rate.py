@@ -164,6 +164,27 @@ def test_functions_that_build_models_are_carried_by_the_mean_over_initialization
     assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
 
 
+def two_optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
+    matrices, rest = ([p for p in model.parameters() if (p.dim() == 2) is flat] for flat in (True, False))
+    return [torch.optim.SGD(matrices, lr=0.02), torch.optim.AdamW(rest, lr=0.01)]
+
+
+@pytest.mark.parametrize(
+    ("options", "builds"),
+    [({"seeds": 3}, 2 * (3 + 1)), ({"rule": "law"}, 2), ({"rule": "constant"}, 2), ({"steps": 500}, 2)],
+    ids=str,
+)
+def test_functions_build_no_more_models_than_are_needed(options, builds: int) -> None:
+    built = []
+
+    def counting(blocks: int):
+        return lambda: built.append(blocks) or resnet(blocks, seed=None)
+
+    carried = measured(counting(2), counting(5), optimizer=two_optimizers, **options)
+    assert len(built) == builds
+    assert any("SGD and AdamW step together" in note for note in carried.notes)
+
+
 def test_one_initialization_of_a_function_is_a_model_and_both_may_be_mixed() -> None:
     torch.manual_seed(7)
     source = resnet(2, seed=None)

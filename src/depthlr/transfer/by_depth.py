@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
 
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, OTHER_INIT, UNSEEN, CarriedRate, finite_rate
 from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer
 from depthlr.trace.depth import TIED, Depth
-from depthlr.transfer.recipe import Recipe, count_depths, depths_and_initializations, family_of, optimizer_notes
+from depthlr.transfer.optimizer import family_of, optimizer_notes, optimizer_shares
+from depthlr.transfer.recipe import Counted, Recipe, count_depths, first_model
 
+WORST_FIRST = (OTHER_INIT, UNSEEN, AS_INIT)  # two models count as the worse one
 MULTIPLIED = (
     "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
     "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
@@ -40,31 +45,30 @@ class ByDepth:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the effective depths of both models. Arguments are those of `Rule.carry`."""
-        return self.carry_counted(rate, source, target, depths_and_initializations(source, target, seed=self.seed))
+        return self.carry_counted(rate, source.optimizer, count_depths(source, target, seed=self.seed))
 
-    def carry_counted(
-        self, rate: float, source: Recipe, target: Recipe, counted: Sequence[tuple[Depth, str]]
-    ) -> CarriedRate:
-        """Carry the rate between models whose depths and initializations are known.
+    def carry_counted(self, rate: float, optimizer: Any, counted: Sequence[Counted]) -> CarriedRate:
+        """Carry the rate between models whose depths are counted.
 
         Args:
             rate: The rate tuned on the source.
-            source: The recipe that was tuned.
-            target: The recipe that needs a rate.
-            counted: Depth and initialization of the source and of the target, from `depths_and_initializations`.
+            optimizer: That of the source.
+            counted: Source and target, from `count_depths`.
         """
-        rule = self.rule
-        (source_depth, source_init), (target_depth, target_init) = counted
+        rule, model = self.rule, first_model(counted)
+        source_depth, target_depth = (one.depth for one in counted)
         multipliers = source_depth.multiplier, target_depth.multiplier
         if rule.refuses_multiplier and not math.isclose(*multipliers):
             raise DepthlrError(MULTIPLIED.format(*multipliers))
-        family = self._family(source, target)
+        family = self._family(optimizer, model)
         new_rate = _new_rate(rule, rate, source_depth, target_depth, family)
         properties = {*source_depth.norms, *target_depth.norms}
         if family == "adam":
             properties.add(ADAPTIVE)
         violations = _depth_notes(source_depth, target_depth, (TIED,) if rule.allows_tied else ())
-        initialization = next(init for init in (OTHER_INIT, UNSEEN, AS_INIT) if init in (source_init, target_init))
+        initialization = next(
+            init for init in (OTHER_INIT, UNSEEN, AS_INIT) if init in [one.initialization for one in counted]
+        )
         carried = rule.carried_rate(
             rate,
             new_rate,
@@ -74,14 +78,14 @@ class ByDepth:
             properties=properties,
             initialization=initialization,
         )
-        notes = optimizer_notes(new_rate, source.optimizer, source.build, target.build)
+        notes = optimizer_notes(new_rate, optimizer_shares(optimizer, model))
         return replace(carried, notes=(*carried.notes, *notes))
 
-    def _family(self, source: Recipe, target: Recipe) -> Family:
+    def _family(self, optimizer: Any, model: nn.Module | None) -> Family:
         if self.family is not None:
             return self.family
         try:
-            return family_of(source.optimizer, source.build, target.build)
+            return family_of(optimizer, model)
         except DepthlrError:  # another library's optimizer, or a factory that cannot make one for this model
             if self.rule.exponent_sgd != self.rule.exponent_adam or self.rule.counts == "paths":
                 raise
@@ -148,13 +152,13 @@ class Fitted:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate along the slope of the fitted line. Arguments are those of `Rule.carry`."""
-        source_depth, target_depth = count_depths(source, target)
-        depths = source_depth.total, target_depth.total
+        counted = count_depths(source, target)
+        depths = counted[0].depth.total, counted[1].depth.total
         ratio = depths[1] / depths[0]
         factor = ratio**self.fit.slope
         new_rate = finite_rate(rate * factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
         assumes = f"Tuned rates go on along the fitted line: rate ~ depth^({self.fit.slope:.2f})."
-        notes = optimizer_notes(new_rate, source.optimizer, source.build, target.build)
+        notes = optimizer_notes(new_rate, optimizer_shares(source.optimizer, first_model(counted)))
         carried = CarriedRate(new_rate, "fitted", *depths, factor, assumes, tuple(notes))
         if not self.fit.bounded:
             return carried

@@ -14,7 +14,7 @@ from depthlr.trace.run import LossFn
 from depthlr.transfer.am_mup import AmMup
 from depthlr.transfer.by_depth import ByDepth, Constant, Fitted, Law
 from depthlr.transfer.measured import Measured, can_measure
-from depthlr.transfer.recipe import Energies, ModelLike, Recipe, depths_and_initializations
+from depthlr.transfer.recipe import Energies, ModelLike, Recipe, count_depths
 
 __all__ = ["AmMup", "ByDepth", "Constant", "Fitted", "Law", "Measured", "Recipe", "Rule", "make_rule", "transfer_rate"]
 
@@ -104,13 +104,14 @@ def transfer_rate(
     entries = {name: value for name, value in entries.items() if value is not None}
     if entries and isinstance(source, Recipe) and isinstance(target, Recipe):
         raise DepthlrError(TOLD_BY_RECIPES.format(_arguments(entries)))
-    options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seed": seed or None, "seeds": seeds}
+    options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seeds": seeds}
     options = {name: value for name, value in options.items() if value is not None}
+    if seed:  # 0 is that of every rule
+        options["seed"] = seed
     if isinstance(rule, DepthRule):
         rule = ByDepth(rule)
     if options and rule is not None and not isinstance(rule, str):
         raise DepthlrError(TOLD_BY_RULE.format(_arguments(options)))
-    options["seed"] = seed
     if not isinstance(source, Recipe):
         source = Recipe(source, **entries)
     if not isinstance(target, Recipe):
@@ -128,16 +129,13 @@ def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict
         raise DepthlrError(MEASURED_ENERGIES)
     schedule = target.schedule if source.schedule == "constant" else source.schedule
     steps = max(source.steps or 0, target.steps or 0)
-    measurable = can_measure(source, target)
-    by_init, otherwise = (
-        recommended_rule(schedule=schedule, steps=steps, measurable=measurable, own_init=own) for own in (False, True)
-    )
-    if by_init == otherwise:  # how the models are initialized changes nothing
-        return make_rule(by_init, **_options_of(by_init, options)).carry(rate, source, target)
-    counted = depths_and_initializations(source, target, seed=options["seed"])
-    own_init = any(initialization == OTHER_INIT for _, initialization in counted)
-    rule = ByDepth(rule_named(otherwise if own_init else by_init), options.get("family"), options["seed"])
-    return rule.carry_counted(rate, source, target, counted)
+    name = recommended_rule(schedule=schedule, steps=steps, measurable=can_measure(source, target))
+    if name != "law":
+        return make_rule(name, **_options_of(name, options)).carry(rate, source, target)
+    counted = count_depths(source, target, seed=options.get("seed", 0))
+    name = recommended_rule(own_init=any(one.initialization == OTHER_INIT for one in counted))
+    rule = ByDepth(rule_named(name), **_options_of(name, options))
+    return rule.carry_counted(rate, source.optimizer, counted)
 
 
 def make_rule(name: str, **options: Any) -> Rule:
