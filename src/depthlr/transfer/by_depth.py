@@ -66,9 +66,7 @@ class ByDepth:
         if family == "adam":
             properties.add(ADAPTIVE)
         violations = _depth_notes(source_depth, target_depth, (TIED,) if rule.allows_tied else ())
-        initialization = next(
-            init for init in (OTHER_INIT, UNSEEN, AS_INIT) if init in [one.initialization for one in counted]
-        )
+        initialization = min((one.initialization for one in counted), key=WORST_FIRST.index)
         carried = rule.carried_rate(
             rate,
             new_rate,
