@@ -80,7 +80,7 @@ def test_rules_invert_and_compose(rule: str) -> None:
 def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
     if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:
         rule = "law"
-    alone = RULES[rule].carry(0.1, 6, 24, OPTIMIZER_FAMILIES[optimizer])
+    alone = RULES[rule].carry_depths(0.1, 6, 24, OPTIMIZER_FAMILIES[optimizer])
     assert transfer_rate(0.1, 6, 24, rule=rule, optimizer=optimizer) == alone
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.random_states import preserve_random_states
-from depthlr.trace.run import Arguments, arguments_of, check_runnable
+from depthlr.trace.interface import Arguments, arguments_of, check_runnable
 
 GRADIENT_BATCHES = 16  # batches for gradients; fewer add noise but no bias
 PERSISTENT_BATCHES = GRADIENT_BATCHES + 1  # default number of batches from a loader

@@ -36,8 +36,8 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
+from depthlr.trace.interface import Arguments, LossFn, readouts_of
 from depthlr.trace.recorder import Watch
-from depthlr.trace.run import Arguments, LossFn, readouts_of
 from depthlr.trace.units import Unit
 
 ENERGY_BATCHES = 4  # default number of batches from a loader

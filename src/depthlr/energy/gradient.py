@@ -17,9 +17,18 @@ from depthlr.energy.batches import split_batch
 from depthlr.energy.tensors import add_gradients, dense
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.interface import (
+    Arguments,
+    LossFn,
+    cannot_run,
+    check_runnable,
+    is_sharded,
+    logits_of,
+    readouts_of,
+    unwrap,
+)
 from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_state, preserve_weights
 from depthlr.trace.recorder import Recorder
-from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, is_sharded, logits_of, readouts_of, unwrap
 
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 

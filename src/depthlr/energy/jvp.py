@@ -26,9 +26,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.random_states import preserve_random_states
+from depthlr.trace.interface import Arguments, cannot_run, has_floats
 from depthlr.trace.preserve import preserve_state
 from depthlr.trace.recorder import OnValue, Watch
-from depthlr.trace.run import Arguments, cannot_run, has_floats
 
 # Lengths of the steps of a central difference, relative to the norm of the weights. The next one is tried if the last
 # is not exact enough. A shorter step has a larger rounding error (in float32 about 1e-4, 1e-3 and 5e-3), but it sends

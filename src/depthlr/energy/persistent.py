@@ -37,7 +37,7 @@ from depthlr.energy.progress import count_batch, labelled, measuring
 from depthlr.energy.step import step_direction
 from depthlr.energy.tensors import add_gradients, mean_product, widen_half
 from depthlr.errors import DepthlrError
-from depthlr.trace.run import LossFn, readouts_of
+from depthlr.trace.interface import LossFn, readouts_of
 
 SEEDS = 8  # default number of initializations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part

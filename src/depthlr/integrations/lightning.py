@@ -28,7 +28,7 @@ from depthlr.integrations.trainer import (
     scale_rates,
     world_size,
 )
-from depthlr.trace.run import logits_of
+from depthlr.trace.interface import logits_of
 from depthlr.transfer.rules import Recipe, Rule
 
 HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # precisions of a Trainer that cast while they run

@@ -23,7 +23,7 @@ from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
-from depthlr.trace.run import Arguments, clean_path, has_floats, logits_of, readouts_of, tensors_in
+from depthlr.trace.interface import Arguments, clean_path, has_floats, logits_of, readouts_of, tensors_in
 
 
 class Role(Enum):

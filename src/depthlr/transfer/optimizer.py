@@ -34,7 +34,7 @@ def family_of(optimizer: Any, model: nn.Module | None) -> Family:
     """
     if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
         return OPTIMIZER_FAMILIES[optimizer]
-    small = nn.utils.skip_init(nn.Linear, 2, 2)  # which draws no random numbers
+    small = nn.utils.skip_init(nn.Linear, 2, 2)  # type: ignore[no-untyped-call]  # it draws no random numbers
     optimizers = optimizers_of(optimizer, small if model is None else model)
     if all(isinstance(one, SGD) for one in optimizers):
         return "sgd"

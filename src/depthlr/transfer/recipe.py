@@ -22,7 +22,7 @@ from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
 from depthlr.law.rules import OPTIMIZER_FAMILIES
 from depthlr.trace.depth import Depth, Units, depth_and_graph
 from depthlr.trace.graph import Graph
-from depthlr.trace.run import LossFn, is_sharded
+from depthlr.trace.interface import LossFn, is_sharded
 from depthlr.trace.tracing import trace
 
 Energies = Energy | EnergyOverSeeds

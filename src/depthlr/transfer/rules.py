@@ -10,7 +10,7 @@ from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import OTHER_INIT, CarriedRate
 from depthlr.law.rules import DepthRule, Family, recommended_rule, rule_named
 from depthlr.trace.depth import Units
-from depthlr.trace.run import LossFn
+from depthlr.trace.interface import LossFn
 from depthlr.transfer.am_mup import AmMup
 from depthlr.transfer.by_depth import ByDepth, Constant, Fitted, Law
 from depthlr.transfer.measured import Measured, can_measure

@@ -38,8 +38,8 @@ from depthlr.energy.tensors import as_real, dense
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
+from depthlr.trace.interface import LossFn, check_runnable, unwrap
 from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
-from depthlr.trace.run import LossFn, check_runnable, unwrap
 
 FLOAT_DECADES = 300  # a float holds 308
 SUGGESTION_EVIDENCE = (
