@@ -18,9 +18,11 @@ from depthlr.energy.tensors import add_gradients, dense
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.interface import (
+    NO_GRADIENT,
     Arguments,
     LossFn,
     cannot_run,
+    check_loss,
     check_runnable,
     is_sharded,
     logits_of,
@@ -29,8 +31,6 @@ from depthlr.trace.interface import (
 )
 from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_state, preserve_weights
 from depthlr.trace.recorder import Recorder
-
-NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 
 
 def unwrap_measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
@@ -164,11 +164,7 @@ def _loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
             raise
         except Exception as error:
             raise DepthlrError(f"loss_fn failed on the model's output ({kind_and_message(error)}).") from error
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
-        raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
-    if not loss.requires_grad:
-        raise DepthlrError(NO_GRADIENT)
-    return loss
+    return check_loss(loss)
 
 
 def _own_loss(output: Any) -> Any:
