@@ -74,6 +74,37 @@ class PersistentEnergy:
         return float(energy**-0.5)
 
 
+def persistent_energies(
+    models: Mapping[str, Iterator[nn.Module]],
+    batches: SeedBatches,
+    loss_fn: LossFn | None,
+    optimizer: Any,
+    *,
+    seed: int,
+) -> list[tuple[PersistentEnergy, ...]]:
+    """Measure the initializations of several models. The batches of an initialization are read once, for all models.
+
+    Args:
+        models: The initializations of each model, by name.
+        batches: The batches of each initialization.
+        loss_fn: As in `update_energy`.
+        optimizer: A factory or a name.
+        seed: Seeds dropout.
+    """
+    found: dict[str, list[PersistentEnergy]] = {name: [] for name in models}
+    number = 0
+    for own in batches.per_seed:
+        # `enumerate` would keep these batches while the next ones are read; each `del` below frees memory, too.
+        number += 1  # noqa: SIM113
+        for name, drawn in models.items():
+            for model in islice(drawn, 1):  # one model, or none; a loop variable can be deleted
+                with labelled(name), labelled(f"initialization {number}"):
+                    found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
+                del model
+        del own
+    return [tuple(energies) for energies in found.values()]
+
+
 def persistent_energy(
     model: nn.Module,
     batches: Any,
@@ -162,37 +193,6 @@ def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
     for name, gradient in gradients.items():
         wide = widen_half(gradient)
         total[name] = add_gradients(total[name], wide) if name in total else wide
-
-
-def persistent_energies(
-    models: Mapping[str, Iterator[nn.Module]],
-    batches: SeedBatches,
-    loss_fn: LossFn | None,
-    optimizer: Any,
-    *,
-    seed: int,
-) -> list[tuple[PersistentEnergy, ...]]:
-    """Measure the initializations of several models. The batches of an initialization are read once, for all models.
-
-    Args:
-        models: The initializations of each model, by name.
-        batches: The batches of each initialization.
-        loss_fn: As in `update_energy`.
-        optimizer: A factory or a name.
-        seed: Seeds dropout.
-    """
-    found: dict[str, list[PersistentEnergy]] = {name: [] for name in models}
-    number = 0
-    for own in batches.per_seed:
-        # `enumerate` would keep these batches while the next ones are read; each `del` below frees memory, too.
-        number += 1  # noqa: SIM113
-        for name, drawn in models.items():
-            for model in islice(drawn, 1):  # one model, or none; a loop variable can be deleted
-                with labelled(name), labelled(f"initialization {number}"):
-                    found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
-                del model
-        del own
-    return [tuple(energies) for energies in found.values()]
 
 
 @dataclass(frozen=True)
