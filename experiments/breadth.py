@@ -26,7 +26,7 @@ from depthlr.energy.energy import update_energy
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.trace.depth import effective_depth
-from depthlr.trace.run import readout_of
+from depthlr.trace.interface import readout_of
 from experiments.pages import markdown_table, put
 from experiments.tables import make_folder, read_table, write_json, write_table
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from depthlr.energy.initializations import draw_models
+from depthlr.energy.initializations import Draws, draw_models
 
 SOURCES = {
     "torch": lambda: float(torch.rand(())),
@@ -44,3 +44,12 @@ def test_a_seed_fixes_what_is_drawn_and_leaves_the_generator_alone(source: str) 
     assert len(set(first)) == 3
     seed_all()
     assert [draw() for _ in draw_models(build, range(3))] == expected  # between two of them as well
+
+
+def test_draws_say_whether_a_builder_gives_the_same_weights() -> None:
+    kept = nn.Linear(3, 2)
+    assert Draws(lambda: kept, range(3)).same_weights is False  # nothing is drawn yet
+    for build, same in ((lambda: kept, True), (lambda: nn.Linear(3, 2), False), (kept, False)):
+        draws = Draws(build, range(3))
+        assert len(list(draws)) == len(draws) == (1 if build is kept else 3)
+        assert draws.same_weights is same

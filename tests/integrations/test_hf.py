@@ -141,7 +141,7 @@ def test_a_rate_is_carried_between_two_trainers(tmp_path) -> None:
 @pytest.mark.filterwarnings("ignore:.*pin_memory")
 def test_the_callback_logs_and_warns_once(tmp_path) -> None:
     small, large = (make_trainer(tmp_path, layers, learning_rate=10.0) for layers in (1, 2))
-    carried = depthlr.law.RULES["law"].carry(3e-3, 4, 6)
+    carried = depthlr.law.RULES["law"].carry_depths(3e-3, 4, 6)
 
     class Known:
         def carry(self, rate, source, target):

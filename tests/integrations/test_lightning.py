@@ -103,7 +103,7 @@ class ByLaw:
     """The law between two depths, whatever the models."""
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> depthlr.CarriedRate:
-        return RULES["law"].carry(rate, 3, 6)
+        return RULES["law"].carry_depths(rate, 3, 6)
 
 
 @pytest.mark.parametrize("returns", ["optimizer", "dict"])

@@ -22,7 +22,7 @@ class ByLaw:
     """The law between two depths, whatever the models."""
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
-        return RULES["law"].carry(rate, 3, 6)
+        return RULES["law"].carry_depths(rate, 3, 6)
 
 
 class Falling(lr_scheduler.LRScheduler):

@@ -31,15 +31,15 @@ def test_exponents_are_those_the_authors_prescribe(name, sgd, adam):
     for family, exponent in (("sgd", sgd), ("adam", adam)):
         if exponent is None:
             with pytest.raises(DepthlrError):
-                RULES[name].carry(1e-2, 8, 32, family)
+                RULES[name].carry_depths(1e-2, 8, 32, family)
         else:
-            assert RULES[name].carry(1e-2, 8, 32, family).rate == pytest.approx(1e-2 * 4**exponent)
+            assert RULES[name].carry_depths(1e-2, 8, 32, family).rate == pytest.approx(1e-2 * 4**exponent)
 
 
 @given(st.floats(1e-6, 1), st.floats(1, 500), st.floats(1, 500))
 def test_copy_keeps_the_rate_and_law_is_the_power_law(rate, a, b):
-    assert RULES["copy"].carry(rate, a, b).rate == rate
-    assert RULES["law"].carry(rate, a, b).rate == transfer_by_power(rate, a, b)
+    assert RULES["copy"].carry_depths(rate, a, b).rate == rate
+    assert RULES["law"].carry_depths(rate, a, b).rate == transfer_by_power(rate, a, b)
 
 
 def test_rules_with_minus_three_halves_or_a_multiplier_warn_against_combining_them():
@@ -53,12 +53,12 @@ def test_rules_with_minus_three_halves_or_a_multiplier_warn_against_combining_th
 def test_pathsum_points_to_its_own_function():
     assert RULES["pathsum"].counts == "paths"
     with pytest.raises(DepthlrError, match="pathsum_transfer"):
-        RULES["pathsum"].carry(1e-2, 8, 32)
+        RULES["pathsum"].carry_depths(1e-2, 8, 32)
 
 
 def test_a_rule_that_prescribes_nothing_names_those_that_do():
     with pytest.raises(DepthlrError, match="copy, constant, law, jelassi, depth-mup, u-mup"):
-        RULES["completep"].carry(1e-2, 8, 32, "sgd")
+        RULES["completep"].carry_depths(1e-2, 8, 32, "sgd")
 
 
 @pytest.mark.parametrize(("typo", "meant"), [("Law", "law"), ("depth_mup", "depth-mup"), ("complete-p", "completep")])
@@ -77,9 +77,9 @@ def test_a_name_like_no_other_gets_no_hint():
 def test_muon_counts_as_adam_and_the_error_for_a_wrong_family_says_so():
     assert "Muon" in FAMILIES["adam"]
     with pytest.raises(DepthlrError, match="Muon"):
-        RULES["law"].carry(1e-2, 8, 32, "muon")
+        RULES["law"].carry_depths(1e-2, 8, 32, "muon")
 
 
 def test_a_users_own_rule_carries_too():
     own = DepthRule(name="ours", source="our sweep", assumes="Our model.", exponent_sgd=-1.0, exponent_adam=None)
-    assert own.carry(1e-2, 8, 16).rate == pytest.approx(5e-3)
+    assert own.carry_depths(1e-2, 8, 16).rate == pytest.approx(5e-3)

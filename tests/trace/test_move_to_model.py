@@ -8,7 +8,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from depthlr.trace import effective_depth
-from depthlr.trace.run import move_to_model
+from depthlr.trace.interface import move_to_model
 
 
 def holder(*devices: str) -> nn.Module:

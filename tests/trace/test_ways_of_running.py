@@ -17,8 +17,8 @@ from depthlr.init.plan import init_plan
 from depthlr.models.build import build
 from depthlr.trace import tracing
 from depthlr.trace.depth import depth_of, effective_depth
+from depthlr.trace.interface import arguments_of
 from depthlr.trace.recorder import Recorder
-from depthlr.trace.run import arguments_of
 
 SPECS = (
     "mlp?layers=3&width=8",

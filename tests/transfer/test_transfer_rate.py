@@ -16,9 +16,9 @@ import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.batches import random_batches
 from depthlr.energy import rate_over_draws
+from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.energy.initializations import EVAL_MODE_NOTE
 from depthlr.energy.persistent import SEEDS
-from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES
 from depthlr.law.carried_rate import (
     ADAPTIVE,
@@ -80,7 +80,7 @@ def test_rules_invert_and_compose(rule: str) -> None:
 def test_between_depths_it_is_arithmetic_alone(rule: str, optimizer: str) -> None:
     if RULES[rule].exponent(OPTIMIZER_FAMILIES[optimizer]) is None:
         rule = "law"
-    alone = RULES[rule].carry(0.1, 6, 24, OPTIMIZER_FAMILIES[optimizer])
+    alone = RULES[rule].carry_depths(0.1, 6, 24, OPTIMIZER_FAMILIES[optimizer])
     assert transfer_rate(0.1, 6, 24, rule=rule, optimizer=optimizer) == alone
 
 
@@ -162,6 +162,27 @@ def test_functions_that_build_models_are_carried_by_the_mean_over_initialization
     assert carried.factor == pytest.approx(Measured.change(here, there, 4, 7, one_width=True).factor)
     assert (carried.source_depth, carried.target_depth) == (4, 7)
     assert measured(draw(2), draw(3)) == measured(draw(2), draw(3), seeds=SEEDS)
+
+
+def two_optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
+    matrices, rest = ([p for p in model.parameters() if (p.dim() == 2) is flat] for flat in (True, False))
+    return [torch.optim.SGD(matrices, lr=0.02), torch.optim.AdamW(rest, lr=0.01)]
+
+
+@pytest.mark.parametrize(
+    ("options", "builds"),
+    [({"seeds": 3}, 2 * (3 + 1)), ({"rule": "law"}, 2), ({"rule": "constant"}, 2), ({"steps": 500}, 2)],
+    ids=str,
+)
+def test_functions_build_no_more_models_than_are_needed(options, builds: int) -> None:
+    built = []
+
+    def counting(blocks: int):
+        return lambda: built.append(blocks) or resnet(blocks, seed=None)
+
+    carried = measured(counting(2), counting(5), optimizer=two_optimizers, **options)
+    assert len(built) == builds
+    assert any("SGD and AdamW step together" in note for note in carried.notes)
 
 
 def test_one_initialization_of_a_function_is_a_model_and_both_may_be_mixed() -> None:
@@ -357,6 +378,14 @@ def test_the_law_counts_what_functions_build_on_an_example_or_a_batch() -> None:
     assert next(read) is BATCHES[1]
     assert transfer_rate(0.1, here, draw(6), rule="law", batches=BATCHES[0]) == expected
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("rule", [None, "law", "constant", "copy", "u-mup", "depth-mup"])
+def test_an_unknown_optimizer_or_family_is_refused_by_every_rule_of_depth(rule) -> None:
+    with pytest.raises(DepthlrError, match=r"the optimizer is 'adamm' \(did you mean 'adam'"):
+        transfer_rate(0.1, 4, 8, rule=rule, optimizer="adamm")
+    with pytest.raises(DepthlrError, match="There is no optimizer family 'Adam': choose one of 'sgd'"):
+        transfer_rate(0.1, 4, 8, rule=rule, family="Adam")
 
 
 BOUND = torch.optim.SGD(nn.Linear(2, 2).parameters())

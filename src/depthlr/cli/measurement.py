@@ -23,7 +23,7 @@ from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
 from depthlr.python_name import is_python_name, python_callable
-from depthlr.trace.run import LossFn, arguments_of, cannot_run, readout_of
+from depthlr.trace.interface import LossFn, arguments_of, cannot_run, readout_of
 from depthlr.training.task import mean_cross_entropy
 
 MEMORY = 2**30  # bytes of batches; if more are needed, all initializations share one set of batches

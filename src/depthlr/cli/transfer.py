@@ -80,7 +80,7 @@ def transfer_command(
 def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
     source_depth, target_depth = _number(source), _number(target)
     if source_depth is not None and target_depth is not None and rule in RULES and RULES[rule].counts != "paths":
-        return RULES[rule].carry(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[options.optimizer])
+        return RULES[rule].carry_depths(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[options.optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate

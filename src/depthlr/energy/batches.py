@@ -1,4 +1,4 @@
-"""The batches that a measurement uses: reading them, splitting one into inputs and target, and dividing them by seed.
+"""The batches that a measurement uses: dividing them by seed, reading them, and splitting one into inputs and target.
 
 A batch holds inputs for the model and a target for the loss. Persistent energy needs three or more batches, and each
 seed gets its own batches if there are enough.
@@ -17,12 +17,104 @@ from torch import Tensor, nn
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.random_states import preserve_random_states
-from depthlr.trace.run import Arguments, arguments_of, check_runnable
+from depthlr.trace.interface import Arguments, arguments_of, check_runnable
 
 GRADIENT_BATCHES = 16  # batches for gradients; fewer add noise but no bias
 PERSISTENT_BATCHES = GRADIENT_BATCHES + 1  # default number of batches from a loader
 # Added to a seed when batches are read. Data that is drawn then must not repeat the numbers of weights and dropout.
 READING_SEED = 10**9
+
+
+@dataclass(frozen=True)
+class SeedBatches:
+    """The batches of several seeds."""
+
+    first: Any  # first batch of the first seed
+    size: int  # batches of one seed
+    per_seed: Iterator[list[Any]]  # one list per seed, read lazily: all together may not fit in memory
+
+
+def batches_for_seeds(batches: Any, seeds: int, limit: int | None, seed: int) -> SeedBatches:
+    """Give every seed its own `limit` batches if there are enough. Otherwise all seeds use the first `limit`.
+
+    Noise from batches that seeds share does not average out.
+
+    Args:
+        batches: A sequence of batches or a loader.
+        seeds: The number of seeds.
+        limit: Batches per seed. If None: all of a sequence, `PERSISTENT_BATCHES` per seed from a loader.
+        seed: Seeds what a loader draws.
+    """
+    if seeds == 1:
+        only = read_three_or_more(batches, limit, seed)
+        return SeedBatches(only[0], len(only), iter([only]))
+    _check_limit(limit)
+    given = _as_iterable(batches)
+    use_all = limit is None and isinstance(given, Sequence)
+    size = PERSISTENT_BATCHES if limit is None else limit
+    if isinstance(given, Iterator):  # it can be read only once, so it is stored to be counted
+        given = _read_next(given, size * seeds, seed)
+    count = _count_batches(given, size * seeds, seed)
+    if use_all:
+        size = count // seeds if count >= size * seeds else count
+    source = _iterate(given)
+    start = _require_three(_read_next(source, size, seed))
+    if count < size * seeds:
+        return SeedBatches(start[0], len(start), repeat(start, seeds))
+    # Keep no reference to a share, so that its memory is free before the next one is read.
+    rest = (_require_full_share(_read_next(source, size, seed + place), size) for place in range(1, seeds))
+    return SeedBatches(start[0], size, chain(iter([start]), rest))
+
+
+def _count_batches(batches: Any, most: int, seed: int) -> int:
+    """The number of batches.
+
+    Args:
+        batches: A sequence of batches or a loader. One without a length is read and counted.
+        most: Where counting stops.
+        seed: Seeds what a loader draws.
+    """
+    try:
+        return len(batches)
+    except (TypeError, NotImplementedError):  # a DataLoader of a stream has the method, and no length
+        with preserve_random_states(seed + READING_SEED):
+            return sum(1 for _ in islice(batches, most))
+
+
+def _require_full_share(found: list[Any], size: int) -> list[Any]:
+    if len(found) < size:
+        raise DepthlrError("batches ended before its length said so: pass a list of them.")
+    return found
+
+
+def read_three_or_more(batches: Any, limit: int | None, seed: int) -> list[Any]:
+    """Read three or more batches.
+
+    Args:
+        batches: A sequence of batches or a loader.
+        limit: The number of batches. If None: all of a sequence, `PERSISTENT_BATCHES` of a loader.
+        seed: Seeds what a loader draws.
+
+    Raises:
+        DepthlrError: If there are fewer than three.
+    """
+    _check_limit(limit)
+    return _require_three(read_batches(batches, limit, PERSISTENT_BATCHES, seed))
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and check.count("limit", limit, least=1) < 3:
+        raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
+
+
+def _require_three(found: list[Any]) -> list[Any]:
+    if len(found) < 3:
+        held = f"holds {len(found)}" if found else "is empty"
+        raise DepthlrError(
+            f"batches {held}, and telling what batches agree on takes three or more: two to learn from, one to see the "
+            f"step on; {PERSISTENT_BATCHES} are a good number."
+        )
+    return found
 
 
 def read_batches(batches: Any, limit: int | None, loader_default: int, seed: int) -> list[Any]:
@@ -59,21 +151,6 @@ def _as_iterable(batches: Any) -> Iterable[Any]:
 def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
     """Create the iterator when the first batch is read, since a DataLoader draws random numbers then."""
     yield from batches
-
-
-def _count_batches(batches: Any, most: int, seed: int) -> int:
-    """The number of batches.
-
-    Args:
-        batches: A sequence of batches or a loader. One without a length is read and counted.
-        most: Where counting stops.
-        seed: Seeds what a loader draws.
-    """
-    try:
-        return len(batches)
-    except (TypeError, NotImplementedError):  # a DataLoader of a stream has the method, and no length
-        with preserve_random_states(seed + READING_SEED):
-            return sum(1 for _ in islice(batches, most))
 
 
 def _read_next(batches: Iterator[Any], count: int, seed: int) -> list[Any]:
@@ -139,80 +216,3 @@ def inputs_of(model: nn.Module, batch: Any) -> Any:
     check_runnable(model)
     (positional, named), _ = split_batch(batch, next(model.parameters()).device)
     return named or positional
-
-
-def read_three_or_more(batches: Any, limit: int | None, seed: int) -> list[Any]:
-    """Read three or more batches.
-
-    Args:
-        batches: A sequence of batches or a loader.
-        limit: The number of batches. If None: all of a sequence, `PERSISTENT_BATCHES` of a loader.
-        seed: Seeds what a loader draws.
-
-    Raises:
-        DepthlrError: If there are fewer than three.
-    """
-    _check_limit(limit)
-    return _require_three(read_batches(batches, limit, PERSISTENT_BATCHES, seed))
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and check.count("limit", limit, least=1) < 3:
-        raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
-
-
-def _require_three(found: list[Any]) -> list[Any]:
-    if len(found) < 3:
-        held = f"holds {len(found)}" if found else "is empty"
-        raise DepthlrError(
-            f"batches {held}, and telling what batches agree on takes three or more: two to learn from, one to see the "
-            f"step on; {PERSISTENT_BATCHES} are a good number."
-        )
-    return found
-
-
-@dataclass(frozen=True)
-class SeedBatches:
-    """The batches of several seeds."""
-
-    first: Any  # first batch of the first seed
-    size: int  # batches of one seed
-    per_seed: Iterator[list[Any]]  # one list per seed, read lazily: all together may not fit in memory
-
-
-def batches_for_seeds(batches: Any, seeds: int, limit: int | None, seed: int) -> SeedBatches:
-    """Give every seed its own `limit` batches if there are enough. Otherwise all seeds use the first `limit`.
-
-    Noise from batches that seeds share does not average out.
-
-    Args:
-        batches: A sequence of batches or a loader.
-        seeds: The number of seeds.
-        limit: Batches per seed. If None: all of a sequence, `PERSISTENT_BATCHES` per seed from a loader.
-        seed: Seeds what a loader draws.
-    """
-    if seeds == 1:
-        only = read_three_or_more(batches, limit, seed)
-        return SeedBatches(only[0], len(only), iter([only]))
-    _check_limit(limit)
-    given = _as_iterable(batches)
-    use_all = limit is None and isinstance(given, Sequence)
-    size = PERSISTENT_BATCHES if limit is None else limit
-    if isinstance(given, Iterator):  # it can be read only once, so it is stored to be counted
-        given = _read_next(given, size * seeds, seed)
-    count = _count_batches(given, size * seeds, seed)
-    if use_all:
-        size = count // seeds if count >= size * seeds else count
-    source = _iterate(given)
-    start = _require_three(_read_next(source, size, seed))
-    if count < size * seeds:
-        return SeedBatches(start[0], len(start), repeat(start, seeds))
-    # Keep no reference to a share, so that its memory is free before the next one is read.
-    rest = (_require_full_share(_read_next(source, size, seed + place), size) for place in range(1, seeds))
-    return SeedBatches(start[0], size, chain(iter([start]), rest))
-
-
-def _require_full_share(found: list[Any], size: int) -> list[Any]:
-    if len(found) < size:
-        raise DepthlrError("batches ended before its length said so: pass a list of them.")
-    return found

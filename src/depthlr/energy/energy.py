@@ -28,15 +28,16 @@ from depthlr.energy.gradient import (
     unwrap_measurable,
 )
 from depthlr.energy.initializations import check_draws, draw_models
-from depthlr.energy.jvp import jvp, mean_product, value_and_change
+from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
 from depthlr.energy.step import step_direction
+from depthlr.energy.tensors import mean_product
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import AGGREGATORS
 from depthlr.trace.depth import Depth, Units, check_units, depth_of
+from depthlr.trace.interface import Arguments, LossFn, readouts_of
 from depthlr.trace.recorder import Watch
-from depthlr.trace.run import Arguments, LossFn, readouts_of
 from depthlr.trace.units import Unit
 
 ENERGY_BATCHES = 4  # default number of batches from a loader

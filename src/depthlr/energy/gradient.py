@@ -14,14 +14,23 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batches import split_batch
-from depthlr.energy.step import dense
+from depthlr.energy.tensors import add_gradients, dense
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.interface import (
+    NO_GRADIENT,
+    Arguments,
+    LossFn,
+    cannot_run,
+    check_loss,
+    check_runnable,
+    is_sharded,
+    logits_of,
+    readouts_of,
+    unwrap,
+)
 from depthlr.trace.preserve import force_eager, preserve_attributes, preserve_state, preserve_weights
 from depthlr.trace.recorder import Recorder
-from depthlr.trace.run import Arguments, LossFn, cannot_run, check_runnable, is_sharded, logits_of, readouts_of, unwrap
-
-NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 
 
 def unwrap_measurable(model: nn.Module) -> tuple[nn.Module, dict[str, nn.Parameter]]:
@@ -155,11 +164,7 @@ def _loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
             raise
         except Exception as error:
             raise DepthlrError(f"loss_fn failed on the model's output ({kind_and_message(error)}).") from error
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
-        raise DepthlrError("loss_fn must return one number as a tensor: reduce it, for example by its mean.")
-    if not loss.requires_grad:
-        raise DepthlrError(NO_GRADIENT)
-    return loss
+    return check_loss(loss)
 
 
 def _own_loss(output: Any) -> Any:
@@ -222,11 +227,6 @@ def _gradients_of(
     if not gradients:  # the loss may still move with inputs that require a gradient
         raise DepthlrError(NO_GRADIENT)
     return gradients
-
-
-def add_gradients(one: Tensor, other: Tensor) -> Tensor:
-    """Add two gradients. torch adds a dense and a sparse tensor in one order only."""
-    return other + one if one.is_sparse else one + other
 
 
 def _has_reentrant_checkpoint(loss: Tensor) -> bool:

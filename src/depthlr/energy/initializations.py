@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
 from depthlr import check
 from depthlr.energy.batches import inputs_of
-from depthlr.energy.step import check_fits_any_model
+from depthlr.energy.given_optimizer import check_fits_any_model
+from depthlr.energy.gradient import unwrap_measurable
+from depthlr.energy.tensors import as_real
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.random_states import preserve_random_states
 from depthlr.trace.depth import Depth, Units, effective_depth
@@ -49,10 +50,39 @@ def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
     check_fits_any_model(optimizer)
 
 
-def draws_new_weights(build: Build) -> bool:
-    """Does `build()` return different weights for different seeds?"""
-    first, second = (list(model.parameters()) for model in draw_models(build, (0, 1)))
-    return len(first) != len(second) or not all(map(torch.equal, first, second))  # equal tensors have equal shapes
+class Draws:
+    """The initializations of a model, one after the other. It also sees whether they have the same weights.
+
+    Args:
+        build: Returns a new model under each seed. A model that is given in its place is one initialization.
+        seeds: One model is built for each.
+    """
+
+    def __init__(self, build: nn.Module | Build, seeds: Sequence[int]) -> None:
+        if isinstance(build, nn.Module):
+            self._models, self._length = iter([build]), 1
+        else:
+            self._models, self._length = draw_models(build, seeds), len(seeds)
+        self._checksums: list[list[float]] = []
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Draws:
+        return self
+
+    def __next__(self) -> nn.Module:
+        return self._seen(next(self._models))  # a variable would keep the model in memory, as in `draw_models`
+
+    def _seen(self, model: nn.Module) -> nn.Module:
+        _, parameters = unwrap_measurable(model)
+        self._checksums.append([float(as_real(p.detach()).float().sum()) for p in parameters.values()])
+        return model
+
+    @property
+    def same_weights(self) -> bool:
+        """Did all of several initializations have the same weights?"""
+        return len(self._checksums) > 1 and all(one == self._checksums[0] for one in self._checksums)
 
 
 def draw_models(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
@@ -64,6 +94,11 @@ def draw_models(build: Build, seeds: Sequence[int]) -> Iterator[nn.Module]:
     """
     for seed in seeds:
         yield build_model(build, int(seed))  # a variable would keep it in memory while the next is built
+
+
+def model_of(build: nn.Module | Build) -> nn.Module:
+    """A model as it is, or what the function builds."""
+    return build if isinstance(build, nn.Module) else build_model(build)
 
 
 def build_model(build: Build, seed: int | None = None) -> nn.Module:

@@ -26,9 +26,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.random_states import preserve_random_states
+from depthlr.trace.interface import Arguments, cannot_run, has_floats
 from depthlr.trace.preserve import preserve_state
 from depthlr.trace.recorder import OnValue, Watch
-from depthlr.trace.run import Arguments, cannot_run, has_floats
 
 # Lengths of the steps of a central difference, relative to the norm of the weights. The next one is tried if the last
 # is not exact enough. A shorter step has a larger rounding error (in float32 about 1e-4, 1e-3 and 5e-3), but it sends
@@ -234,22 +234,3 @@ def value_and_change(value: Tensor) -> tuple[Tensor, Tensor]:
     """Primal and tangent of a dual tensor. The tangent is zero if no weight influences the value."""
     primal, tangent = forward_ad.unpack_dual(value)  # type: ignore[no-untyped-call]
     return primal, torch.zeros_like(primal) if tangent is None else tangent
-
-
-def mean_product(a: Tensor, b: Tensor) -> Tensor:
-    """The mean of a * b over coordinates and examples, in float64."""
-    return (_coordinates(a) * _coordinates(b)).mean().double()
-
-
-def _coordinates(tensor: Tensor) -> Tensor:
-    return as_real(widen_half(tensor))
-
-
-def widen_half(tensor: Tensor) -> Tensor:
-    """Half precision as float32, because sums and squares of half precision overflow."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-
-
-def as_real(tensor: Tensor) -> Tensor:
-    """The coordinates of a tensor. Real and imaginary parts of complex values are separate coordinates."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor

@@ -24,19 +24,20 @@ from torch.optim import RAdam
 
 from depthlr import check
 from depthlr.energy.batches import SeedBatches, read_three_or_more, split_batch
+from depthlr.energy.given_optimizer import has_stepped, optimizers_of
 from depthlr.energy.gradient import (
-    add_gradients,
     check_moves,
     largest_entry_if_finite,
     loss_gradients,
     seeded_run,
     unwrap_measurable,
 )
-from depthlr.energy.jvp import jvp, mean_product, value_and_change, widen_half
+from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
-from depthlr.energy.step import has_stepped, optimizers_of, step_direction
+from depthlr.energy.step import step_direction
+from depthlr.energy.tensors import add_gradients, mean_product, widen_half
 from depthlr.errors import DepthlrError
-from depthlr.trace.run import LossFn, readouts_of
+from depthlr.trace.interface import LossFn, readouts_of
 
 SEEDS = 8  # default number of initializations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
@@ -71,6 +72,37 @@ class PersistentEnergy:
                 f"the persistent energy is {energy:.3g}, so no rate can be read from it: check the init."
             )
         return float(energy**-0.5)
+
+
+def persistent_energies(
+    models: Mapping[str, Iterator[nn.Module]],
+    batches: SeedBatches,
+    loss_fn: LossFn | None,
+    optimizer: Any,
+    *,
+    seed: int,
+) -> list[tuple[PersistentEnergy, ...]]:
+    """Measure the initializations of several models. The batches of an initialization are read once, for all models.
+
+    Args:
+        models: The initializations of each model, by name.
+        batches: The batches of each initialization.
+        loss_fn: As in `update_energy`.
+        optimizer: A factory or a name.
+        seed: Seeds dropout.
+    """
+    found: dict[str, list[PersistentEnergy]] = {name: [] for name in models}
+    number = 0
+    for own in batches.per_seed:
+        # `enumerate` would keep these batches while the next ones are read; each `del` below frees memory, too.
+        number += 1  # noqa: SIM113
+        for name, drawn in models.items():
+            for model in islice(drawn, 1):  # one model, or none; a loop variable can be deleted
+                with labelled(name), labelled(f"initialization {number}"):
+                    found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
+                del model
+        del own
+    return [tuple(energies) for energies in found.values()]
 
 
 def persistent_energy(
@@ -161,37 +193,6 @@ def _add(total: Gradients, gradients: Mapping[str, Tensor]) -> None:
     for name, gradient in gradients.items():
         wide = widen_half(gradient)
         total[name] = add_gradients(total[name], wide) if name in total else wide
-
-
-def persistent_energies(
-    models: Mapping[str, Iterator[nn.Module]],
-    batches: SeedBatches,
-    loss_fn: LossFn | None,
-    optimizer: Any,
-    *,
-    seed: int,
-) -> list[tuple[PersistentEnergy, ...]]:
-    """Measure the initializations of several models. The batches of an initialization are read once, for all models.
-
-    Args:
-        models: The initializations of each model, by name.
-        batches: The batches of each initialization.
-        loss_fn: As in `update_energy`.
-        optimizer: A factory or a name.
-        seed: Seeds dropout.
-    """
-    found: dict[str, list[PersistentEnergy]] = {name: [] for name in models}
-    number = 0
-    for own in batches.per_seed:
-        # `enumerate` would keep these batches while the next ones are read; each `del` below frees memory, too.
-        number += 1  # noqa: SIM113
-        for name, drawn in models.items():
-            for model in islice(drawn, 1):  # one model, or none; a loop variable can be deleted
-                with labelled(name), labelled(f"initialization {number}"):
-                    found[name].append(persistent_energy(model, own, loss_fn, optimizer, seed=seed))
-                del model
-        del own
-    return [tuple(energies) for energies in found.values()]
 
 
 @dataclass(frozen=True)

@@ -8,35 +8,16 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer, SparseAdam
 
+from depthlr.energy.given_optimizer import given_rate, group_moves, optimizers_of, step_rate
+from depthlr.energy.tensors import dense
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.optimizers import OPTIMIZERS, named_optimizers
-
-OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
-LARGEST_GROUP = "it is the rate of the parameter group with the largest rate; the others keep their ratios to it."
-
-
-def fits_any_model(optimizer: Any) -> bool:
-    """Is this a name or a callable, which give every model an optimizer of its own?"""
-    return isinstance(optimizer, str) or (callable(optimizer) and not isinstance(optimizer, Optimizer))
-
-
-def check_fits_any_model(optimizer: Any) -> None:
-    """Raise if the optimizer is bound to one model. New models need optimizers of their own."""
-    if not fits_any_model(optimizer):
-        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
-
-
-def has_stepped(optimizer: Optimizer) -> bool:
-    """Has this optimizer taken a step? Adagrad has state before its first step, with step = 0."""
-    return any(float(slots.get("step", 1)) > 0 for slots in optimizer.state.values() if slots)
 
 
 def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -80,65 +61,10 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
     return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
 
 
-def dense(gradient: Tensor) -> Tensor:
-    """A gradient that is not sparse."""
-    return gradient.to_dense() if gradient.is_sparse else gradient
-
-
 def _precise(tensor: Tensor) -> Tensor:
     if tensor.device.type == "mps":
         return tensor if tensor.is_complex() else tensor.float()
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
-
-
-def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
-    """One optimizer or several, as a list.
-
-    Args:
-        optimizer: An optimizer of this model, a list of them, a name, an optimizer's class, or a factory: a function
-            that takes the model and returns what `torch.optim` or Lightning's `configure_optimizers` would.
-        model: The model whose own parameters a name, a class or a factory puts into groups.
-    """
-    if isinstance(optimizer, str):
-        optimizer = named_optimizers(optimizer, model)
-    made = _call_factory(optimizer, model) if fits_any_model(optimizer) else optimizer
-    if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
-        made = made[0]  # Lightning: optimizers and schedulers
-    optimizers = []
-    for one in made if isinstance(made, Sequence) else [made]:
-        if isinstance(one, Mapping):  # Lightning: {"optimizer": ..., "lr_scheduler":}
-            one = one.get("optimizer", one)
-        optimizers.append(one)
-        if not isinstance(one, Optimizer):
-            raise DepthlrError(
-                f"optimizer is a {type(one).__name__}: pass a torch.optim object, a list of them, a factory that takes "
-                f"the model, or one of {', '.join(OPTIMIZERS)}."
-            )
-    return optimizers
-
-
-def _call_factory(factory: Callable[[Any], Any], model: nn.Module) -> Any:
-    """A class takes parameters, and any other factory takes the model, so that it can group parameters by name."""
-    made_by = factory.func if isinstance(factory, partial) else factory
-    of_class = isinstance(made_by, type) and issubclass(made_by, Optimizer)
-    try:
-        return factory(list(model.parameters()) if of_class else model)
-    except DepthlrError:
-        raise
-    except Exception as error:
-        if not of_class and _takes_parameters(factory, model):
-            raise DepthlrError(
-                f"the optimizer's factory is given the model, and this one expects parameters: write {OWN_FACTORY}."
-            ) from error
-        raise DepthlrError(f"the optimizer could not be made for this model ({kind_and_message(error)}).") from error
-
-
-def _takes_parameters(factory: Callable[[Any], Any], model: nn.Module) -> bool:
-    try:
-        factory(list(model.parameters()))
-    except Exception:
-        return False
-    return True
 
 
 def _copy_optimizers(
@@ -195,34 +121,7 @@ def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> flo
     moved = [group for group in groups if group_moves(group) and moving & set(map(id, group["params"]))]
     if not moved:
         raise DepthlrError("every rate in the optimizer is 0: give it any positive rate (only ratios matter).")
-    base = max(map(_given_rate, moved))
+    base = max(map(given_rate, moved))
     for group in groups:
-        group["lr"] = _step_rate(group)
+        group["lr"] = step_rate(group)
     return base
-
-
-def group_moves(group: Mapping[str, Any]) -> bool:
-    """Does a step change any parameter of the group?"""
-    return _step_rate(group) > 0 and any(parameter.requires_grad for parameter in group["params"])
-
-
-def rate_ratios(optimizers: Sequence[Optimizer]) -> tuple[float, ...]:
-    """The rates of the groups that move, over the base rate: each once, to six digits, from large to small."""
-    moved = [group for one in optimizers for group in one.param_groups if group_moves(group)]
-    base = max(map(_given_rate, moved), default=1.0)
-    return tuple(sorted({float(f"{_step_rate(group) / base:.6g}") for group in moved}, reverse=True))
-
-
-def largest_rate(optimizers: Iterable[Optimizer]) -> float:
-    """The largest rate that the user gave to a parameter group, before a scheduler changed it."""
-    return max(_given_rate(group) for one in optimizers for group in one.param_groups)
-
-
-def _given_rate(group: Mapping[str, Any]) -> float:
-    """The rate that the user gave, before a scheduler changed it."""
-    return float(group.get("initial_lr", group["lr"]))
-
-
-def _step_rate(group: Mapping[str, Any]) -> float:
-    # timm keeps one lr in all groups, and its schedulers multiply it by each group's lr_scale (layer-wise decay).
-    return _given_rate(group) * float(group.get("lr_scale", 1.0))

@@ -23,7 +23,7 @@ from depthlr.init.gating import Pointwise, gating_factor
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import Distances, compute_distances
 from depthlr.trace.graph import Activation, Graph, Node
-from depthlr.trace.run import clean_path, unwrap
+from depthlr.trace.interface import clean_path, unwrap
 from depthlr.trace.tracing import trace
 from depthlr.trace.units import Unit, branch_weighted, last_weighted, units_of
 

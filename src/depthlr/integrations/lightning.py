@@ -23,11 +23,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from depthlr import check
+from depthlr.energy.given_optimizer import optimizers_of
 from depthlr.energy.initializations import build_model
-from depthlr.energy.step import optimizers_of
 from depthlr.errors import DepthlrError, did_you_mean, kind_and_message
 from depthlr.integrations.trainer import StepBatches, autocast_to, world_size
-from depthlr.trace.run import logits_of, unwrap
+from depthlr.trace.interface import logits_of, unwrap
 from depthlr.transfer.rules import Recipe, Rule
 
 HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # precisions of a Trainer that cast while they run

@@ -13,12 +13,12 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.parsing import lightning_getattr, lightning_hasattr, lightning_setattr
 from torch import nn
 
-from depthlr.energy.step import LARGEST_GROUP
+from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.errors import DepthlrError
 from depthlr.integrations.lightning import recipe_from_lightning, schedule_name, steps_of
 from depthlr.integrations.trainer import RunReport, peak_rate, report_on, scale_rates, unscaled
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.trace.run import is_sharded
+from depthlr.trace.interface import is_sharded
 from depthlr.transfer.rules import Recipe, Rule
 
 OTHER_SHAPES = "large= builds parameters of other shapes than the module of the run has: let it build the same module."

@@ -125,7 +125,9 @@ class DepthRule:
             raise DepthlrError(PRESCRIBES_NOTHING.format(self.name, self.source, family, able))
         return transfer_by_power(rate, source_depth, target_depth, exponent)
 
-    def carry(self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> CarriedRate:
+    def carry_depths(
+        self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd"
+    ) -> CarriedRate:
         """Carry a rate between two effective depths: arithmetic, without a model.
 
         Args:

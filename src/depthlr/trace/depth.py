@@ -99,7 +99,6 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
 
     Large models run on fake tensors where that is possible, so nothing is allocated for them.
 
-
     Args:
         model: The model to count.
         example: A tensor, a tuple of positional or a mapping of named arguments.
@@ -112,11 +111,23 @@ def effective_depth(model: nn.Module, example: Any, *, units: Units = None) -> D
     Raises:
         DepthlrError: If the model cannot run on the example, is recurrent, or has no weighted layer in between.
     """
+    depth, _ = depth_and_graph(model, example, units)
+    return depth
+
+
+def depth_and_graph(model: nn.Module, example: Any, units: Units = None) -> tuple[Depth, Graph | None]:
+    """The effective depth, and the recorded run in which it was counted. There is none if the depth is given.
+
+    Args:
+        model: The model to count.
+        example: As in `effective_depth`.
+        units: As in `effective_depth`.
+    """
     check_units(units)
     if isinstance(units, int):
-        return Depth(units, units)
+        return Depth(units, units), None
     graph = trace(model, example, allow_recurrence=units is not None)
-    return depth_of(graph, units)
+    return depth_of(graph, units), graph
 
 
 def check_units(units: Any) -> None:

@@ -98,11 +98,12 @@ class _DistanceBuilder:
 
     def visit(self, index: int) -> None:
         """Add the next node."""
-        node, depth = self.graph.nodes[index], self.distances.depth
+        node = self.graph.nodes[index]
         inputs = node.inputs or (ROOT,)
         self._tree.add(inputs)
-        deepest = max(inputs, key=lambda i: depth[i])
-        found = self._distance(index, self._signal_inputs(node, inputs, deepest))
+        # In `x + f(x, condition)` the condition may be deeper than x, and x is updated nevertheless.
+        stream = _stream(self.graph, inputs) if node.name in ops.ADDITIONS else None
+        found = self._distance(index, self._signal_inputs(inputs) if stream is None else inputs, stream)
         self.distances.depth.append(found.depth)
         self.distances.previous.append(found.previous)
         self.distances.kind.append(found.kind)
@@ -111,39 +112,37 @@ class _DistanceBuilder:
         self._sources.append(own_bit or reduce(or_, (self._sources[i] for i in inputs)))
         self._start.append(own_bit or self._start[found.previous])
 
-    def _signal_inputs(self, node: Node, inputs: Sequence[int], deepest: int) -> Sequence[int]:
+    def _signal_inputs(self, inputs: Sequence[int]) -> Sequence[int]:
         """The inputs through which the minimal path may run.
 
         The deepest input carries the signal. Other inputs count only if they depend on the model input where the path
         of the deepest one starts. In `h * mask` the mask is a model input of its own: the path does not start there.
         """
-        if node.name in ops.ADDITIONS and _stream(self.graph, inputs) is not None:
-            return inputs  # in `x + f(x, condition)` the condition may be deeper than x, and x is updated nevertheless
+        deepest = max(inputs, key=lambda i: self.distances.depth[i])
         return [i for i in inputs if i == deepest or self._sources[i] & self._start[deepest]]
 
-    def _distance(self, index: int, inputs: Sequence[int]) -> _NodeDistance:
+    def _distance(self, index: int, inputs: Sequence[int], stream: Lengths | None) -> _NodeDistance:
         """The distance of a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
         node, depth = self.graph.nodes[index], self.distances.depth
         nearest = min(inputs, key=lambda i: depth[i])
         block = self._enclosing[node.scope]
         if block is not None:
             if self.graph.calls[block].output_node == index:
-                return self._block_step(node, inputs, nearest)
+                return self._block_step(node, inputs, nearest, stream)
         elif node.weighted:
             return _NodeDistance(depth[nearest] + 1, nearest, "plain")
         elif node.name in ops.ADDITIONS and len(inputs) > 1:
-            origin = self._updated_value(inputs)
-            lengths = weighted_between(self.graph, origin, inputs)
+            origin, lengths = self._update(inputs, stream)
             if any(lengths[i][1] for i in inputs):
                 return self._update_step(inputs, origin, lengths)
         return _NodeDistance(depth[nearest], nearest)
 
-    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int) -> _NodeDistance:
+    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int, stream: Lengths | None) -> _NodeDistance:
         """The output of a block that the user declared to be one unit."""
         depth = self.distances.depth
         if node.name not in ops.ADDITIONS:
             return _NodeDistance(depth[nearest] + 1, nearest, "plain")
-        origin = self._updated_value(inputs)
+        origin, _ = self._update(inputs, stream)
         # All nodes inside a block have the same distance, so the path may continue at the updated value.
         back = origin if depth[origin] == depth[nearest] else nearest
         return _NodeDistance(depth[nearest] + 1, back, "residual")
@@ -160,10 +159,13 @@ class _DistanceBuilder:
             skipped = max(skipped, max(shortest))
         return _NodeDistance(self.distances.depth[origin] + 1, origin, "plain" if parallel else "residual", skipped)
 
-    def _updated_value(self, inputs: Sequence[int]) -> int:
-        """The value that an addition updates."""
-        stream = _stream(self.graph, inputs)
-        return self._tree.common(inputs) if stream is None else stream
+    def _update(self, inputs: Sequence[int], stream: Lengths | None) -> tuple[int, Lengths]:
+        """The value that an addition updates, and the paths from it."""
+        stream = stream or _stream(self.graph, inputs)  # without other inputs there may be one
+        if stream is not None:
+            return min(inputs), stream
+        origin = self._tree.common(inputs)
+        return origin, weighted_between(self.graph, origin, inputs)
 
 
 def _updates_between(graph: Graph, distances: Distances, region: Container[int], origin: int, end: int) -> int:
@@ -184,12 +186,12 @@ def _is_linear(graph: Graph, region: Iterable[int], origin: int) -> bool:
     return all(graph.nodes[i].weighted or graph.nodes[i].name in ops.LINEAR for i in region if i != origin)
 
 
-def _stream(graph: Graph, inputs: Sequence[int]) -> int | None:
-    """The one of these values on which all others depend, or None."""
+def _stream(graph: Graph, inputs: Sequence[int]) -> Lengths | None:
+    """The paths from the first of these values to the others. None unless all others depend on it."""
     if len(inputs) < 2:
         return None
-    first = min(inputs)
-    return first if weighted_between(graph, first, inputs).keys() >= set(inputs) else None
+    lengths = weighted_between(graph, min(inputs), inputs)
+    return lengths if lengths.keys() >= set(inputs) else None
 
 
 def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:

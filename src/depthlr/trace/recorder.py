@@ -23,33 +23,7 @@ from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import compute_distances
 from depthlr.trace.graph import ROOT, Activation, Graph, ModuleCall, Node
-from depthlr.trace.run import Arguments, clean_path, has_floats, logits_of, readouts_of, tensors_in
-
-OnValue = Callable[[int, Tensor], None]  # of a node and its value
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Calls a function with the values of some nodes while a recorded run is repeated.
-
-    For example, the energy pass repeats the run on dual tensors and reads the pre-activation of every unit.
-    """
-
-    graph: Graph  # of the first run; the repetition must have the same operations
-    nodes: Collection[int]
-    on_value: OnValue  # called with each of these nodes before its value can be overwritten
-
-    def recorder(self, model: nn.Module, parameters: Mapping[str, Tensor], arguments: Arguments) -> Recorder:
-        """A recorder of the repetition."""
-        repeated = Recorder(
-            model,
-            parameters,
-            integers_are_signal=self.graph.integers_are_signal,
-            allow_recurrence=True,
-            watch=self,
-        )
-        repeated.declare_inputs(arguments)
-        return repeated
+from depthlr.trace.interface import Arguments, clean_path, has_floats, logits_of, readouts_of, tensors_in
 
 
 class Role(Enum):
@@ -59,20 +33,6 @@ class Role(Enum):
     index = "index"  # an integer or a mask that comes from the node that is its source
     weight = "weight"  # comes from the parameters that are its source
     constant = "constant"  # made by visible operations from none of these
-
-
-def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Activation | None:
-    """A call as a function of its first argument, if all other arguments are constants."""
-    # Without `training` a random slope (RReLU) is its mean.
-    options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace", "training"}}
-    if all(isinstance(constant, int | float | str | None) for constant in (*args[1:], *options.values())):
-        return Activation(function, args[1:], tuple(options.items()))
-    return None
-
-
-def _are_whole_powers(exponents: tuple[Any, ...]) -> bool:
-    """Are these whole powers, such as squares and cubes? Then q exists for every base."""
-    return all(isinstance(power, int | float) and power >= 1 and power % 1 == 0 for power in exponents)
 
 
 @dataclass(slots=True)
@@ -118,51 +78,6 @@ class Recorder(TorchFunctionMode):
         self._stack = [0]
         self._hooks: list[Any] = []
 
-    # -- lifetime ------------------------------------------------------------------------------------------------
-    def __enter__(self) -> Recorder:
-        self._hooks = [
-            torch_modules.register_module_forward_pre_hook(self._enter_module),
-            torch_modules.register_module_forward_hook(self._leave_module),
-        ]
-        self._call_scripted = torch.jit.ScriptFunction.__call__
-        torch.jit.ScriptFunction.__call__ = self._recording(self._call_scripted)  # type: ignore[method-assign]
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        torch.jit.ScriptFunction.__call__ = self._call_scripted  # type: ignore[method-assign]
-        for hook in self._hooks:
-            hook.remove()
-        if self._watch is not None and error[0] is None and not self.graph.same_operations(self._watch.graph):
-            raise DepthlrError(
-                "the model did not run the same operations the second time: its control flow is random or depends on "
-                "the batch or on gradients; try eval mode, or the same batch."
-            )
-
-    def declare_inputs(self, inputs: Any) -> None:
-        """Declare the model's inputs: the root of the graph."""
-        for tensor in tensors_in(inputs):
-            # One node per input: a path from a mask or a condition is not a short cut for the signal.
-            self._add(Node("input", (ROOT,)), [])
-            self._set_role(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
-
-    def declare_output(self, output: Any, readout_index: int | None = None) -> None:
-        """Declare the model's output.
-
-        Args:
-            output: What the model returned.
-            readout_index: Index of the readout among the candidates. If None: `logits`, or the deepest candidate.
-        """
-        nodes = [next(iter(self._read_by_role([readout]).signal), ROOT) for readout in readouts_of(output)]
-        if readout_index is None:
-            readout_index = 0
-            if len(set(nodes)) > 1 and logits_of(output) is None:
-                depth = compute_distances(self.graph).depth
-                depths = [depth[node] for node in nodes]
-                readout_index = depths.index(max(depths))
-        self.graph.readout = nodes[readout_index]
-
     # -- roles ---------------------------------------------------------------------------------------------------
     def _set_role(self, tensor: Tensor, role: Role, source: Any) -> None:
         key = id(tensor)
@@ -203,6 +118,49 @@ class Recorder(TorchFunctionMode):
     def _flows(self, tensor: Tensor) -> bool:
         """Can this tensor carry the signal, or only an index or a mask?"""
         return has_floats(tensor) or (self.graph.integers_are_signal and tensor.dtype != torch.bool)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+    def declare_inputs(self, inputs: Any) -> None:
+        """Declare the model's inputs: the root of the graph."""
+        for tensor in tensors_in(inputs):
+            # One node per input: a path from a mask or a condition is not a short cut for the signal.
+            self._add(Node("input", (ROOT,)), [])
+            self._set_role(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
+
+    def _add(self, node: Node, outputs: list[Tensor]) -> None:
+        node.output_count = len(outputs)
+        self.graph.nodes.append(node)
+        self._set_roles(outputs, Role.signal, len(self.graph.nodes) - 1)
+        if outputs:
+            self._report_if_watched(lambda: outputs[0])
+
+    def _report_if_watched(self, value: Callable[[], Tensor]) -> None:
+        """Pass the value of the last node to the watch, if it wants this node."""
+        index = len(self.graph.nodes) - 1
+        if self._watch is not None and index in self._watch.nodes:
+            self._watch.on_value(index, value())
+
+    # -- lifetime ------------------------------------------------------------------------------------------------
+    def __enter__(self) -> Recorder:
+        self._hooks = [
+            torch_modules.register_module_forward_pre_hook(self._enter_module),
+            torch_modules.register_module_forward_hook(self._leave_module),
+        ]
+        self._call_scripted = torch.jit.ScriptFunction.__call__
+        torch.jit.ScriptFunction.__call__ = self._recording(self._call_scripted)  # type: ignore[method-assign]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        torch.jit.ScriptFunction.__call__ = self._call_scripted  # type: ignore[method-assign]
+        for hook in self._hooks:
+            hook.remove()
+        if self._watch is not None and error[0] is None and not self.graph.same_operations(self._watch.graph):
+            raise DepthlrError(
+                "the model did not run the same operations the second time: its control flow is random or depends on "
+                "the batch or on gradients; try eval mode, or the same batch."
+            )
 
     # -- modules -------------------------------------------------------------------------------------------------
     def _enter_module(self, module: nn.Module, args: Any) -> None:
@@ -318,18 +276,22 @@ class Recorder(TorchFunctionMode):
             flowing += [t._base for t in flowing if t._base is not None]
         self._add(node, flowing)
 
-    def _add(self, node: Node, outputs: list[Tensor]) -> None:
-        node.output_count = len(outputs)
-        self.graph.nodes.append(node)
-        self._set_roles(outputs, Role.signal, len(self.graph.nodes) - 1)
-        if outputs:
-            self._report_if_watched(lambda: outputs[0])
+    # -- the end of the run --------------------------------------------------------------------------------------
+    def declare_output(self, output: Any, readout_index: int | None = None) -> None:
+        """Declare the model's output.
 
-    def _report_if_watched(self, value: Callable[[], Tensor]) -> None:
-        """Pass the value of the last node to the watch, if it wants this node."""
-        index = len(self.graph.nodes) - 1
-        if self._watch is not None and index in self._watch.nodes:
-            self._watch.on_value(index, value())
+        Args:
+            output: What the model returned.
+            readout_index: Index of the readout among the candidates. If None: `logits`, or the deepest candidate.
+        """
+        nodes = [next(iter(self._read_by_role([readout]).signal), ROOT) for readout in readouts_of(output)]
+        if readout_index is None:
+            readout_index = 0
+            if len(set(nodes)) > 1 and logits_of(output) is None:
+                depth = compute_distances(self.graph).depth
+                depths = [depth[node] for node in nodes]
+                readout_index = depths.index(max(depths))
+        self.graph.readout = nodes[readout_index]
 
 
 def _in_projection(
@@ -351,3 +313,44 @@ def _in_projection(
     biases = (None, None, None) if bias is None else bias.chunk(3)
     parts = zip((query, key, value), weights, biases, strict=True)
     return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])
+
+
+def _are_whole_powers(exponents: tuple[Any, ...]) -> bool:
+    """Are these whole powers, such as squares and cubes? Then q exists for every base."""
+    return all(isinstance(power, int | float) and power >= 1 and power % 1 == 0 for power in exponents)
+
+
+def _activation(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Activation | None:
+    """A call as a function of its first argument, if all other arguments are constants."""
+    # Without `training` a random slope (RReLU) is its mean.
+    options = {k: v for k, v in kwargs.items() if k not in {"input", "inplace", "training"}}
+    if all(isinstance(constant, int | float | str | None) for constant in (*args[1:], *options.values())):
+        return Activation(function, args[1:], tuple(options.items()))
+    return None
+
+
+OnValue = Callable[[int, Tensor], None]  # of a node and its value
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Calls a function with the values of some nodes while a recorded run is repeated.
+
+    For example, the energy pass repeats the run on dual tensors and reads the pre-activation of every unit.
+    """
+
+    graph: Graph  # of the first run; the repetition must have the same operations
+    nodes: Collection[int]
+    on_value: OnValue  # called with each of these nodes before its value can be overwritten
+
+    def recorder(self, model: nn.Module, parameters: Mapping[str, Tensor], arguments: Arguments) -> Recorder:
+        """A recorder of the repetition."""
+        repeated = Recorder(
+            model,
+            parameters,
+            integers_are_signal=self.graph.integers_are_signal,
+            allow_recurrence=True,
+            watch=self,
+        )
+        repeated.declare_inputs(arguments)
+        return repeated

@@ -23,9 +23,17 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from depthlr.errors import DepthlrError
 from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.interface import (
+    Arguments,
+    arguments_of,
+    cannot_run,
+    check_runnable,
+    is_sharded,
+    move_to_model,
+    unwrap,
+)
 from depthlr.trace.preserve import force_eager, force_eval_flags, preserve_state, preserve_weights
 from depthlr.trace.recorder import Recorder
-from depthlr.trace.run import Arguments, arguments_of, cannot_run, check_runnable, is_sharded, move_to_model, unwrap
 
 # The most numbers in the weights and in the example of a model that is run for real: the first operation on a fake
 # tensor imports 800 modules, which takes seconds.

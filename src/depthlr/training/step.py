@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from depthlr.data.examples import Examples, one_pass
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.trace.run import LossFn
+from depthlr.trace.interface import LossFn
 from depthlr.training.augment import augment_batch
 from depthlr.training.cell import Evaluation
 from depthlr.training.device import autocast

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.trace.run import LossFn, readout_of
+from depthlr.trace.interface import LossFn, readout_of
 from depthlr.training.augment import draw_chances
 from depthlr.training.training import Training
 

@@ -16,7 +16,8 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
-from depthlr.energy.initializations import build_model, check_draws, depth_on, draw_models, draws_new_weights
+from depthlr.energy.given_optimizer import optimizers_of, rate_ratios
+from depthlr.energy.initializations import Draws, build_model, check_draws, depth_on
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import labelled, measuring
 from depthlr.errors import DepthlrError
@@ -24,8 +25,8 @@ from depthlr.formatting import html_table
 from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth, Units
-from depthlr.trace.run import LossFn
-from depthlr.transfer.recipe import group_notes, group_ratios
+from depthlr.trace.interface import LossFn
+from depthlr.transfer.optimizer import group_notes
 
 CLOSE_DECADES = 0.15  # measured changes miss tuned ones by less on 19 of 24 tasks: this is agreement
 FAR_DECADES = 0.5  # a factor of three: what copying the rate costs, so a rule this far off is worth nothing
@@ -164,7 +165,7 @@ def check_transfer(
     check_draws(drawn_seeds, optimizer)
     given = batches_for_seeds(batches, len(drawn_seeds), limit, seed=0)
     builds = {f"size {size}": partial(build, size) for size in checked_sizes}
-    models = {name: draw_models(make, drawn_seeds) for name, make in builds.items()}
+    models = {name: Draws(make, drawn_seeds) for name, make in builds.items()}
     energies = []
     with measuring(len(builds) * len(drawn_seeds) * (1 + given.size)):
         for name, make in builds.items():
@@ -174,11 +175,11 @@ def check_transfer(
                 )
         persistent = persistent_energies(models, given, loss_fn, optimizer, seed=0)
     measured, ratios = [], []
-    for size, make, of_units, of_readout in zip(checked_sizes, builds.values(), energies, persistent, strict=True):
-        model = build_model(make)
+    for size, draws, of_units, of_readout in zip(checked_sizes, models.values(), energies, persistent, strict=True):
+        model = build_model(partial(build, size))
         depth = depth_on(model, given.first, units)
-        measured.append(SizeMeasurement(size, depth, of_units, of_readout, draws_new_weights(make)))
-        ratios.append(group_ratios(optimizer, model))
+        measured.append(SizeMeasurement(size, depth, of_units, of_readout, drawn=not draws.same_weights))
+        ratios.append(rate_ratios(optimizers_of(optimizer, model)))
     found = judge(measured)
     return replace(found, notes=(*found.notes, *group_notes(ratios)))
 

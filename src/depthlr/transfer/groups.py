@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.trace.run import check_runnable, clean_path, unwrap
+from depthlr.trace.interface import check_runnable, clean_path, unwrap
 
 MAGNITUDES = ("weight_g", "original0")  # as weight norm calls a weight's length, old and new
 # Words in the names of parameters that modules hold themselves: positions, class tokens, tables of biases.

@@ -7,17 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from torch import nn
-
 from depthlr import check
-from depthlr.energy.batches import batches_for_seeds
+from depthlr.energy.batches import batches_for_seeds, inputs_of
+from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, rate_ratios
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
-    build_model,
-    depth_on,
-    draw_models,
-    draws_new_weights,
+    Draws,
+    model_of,
 )
 from depthlr.energy.persistent import (
     LARGE_ERROR,
@@ -29,7 +26,6 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import measuring
-from depthlr.energy.step import check_fits_any_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     AS_IT_IS,
@@ -43,7 +39,8 @@ from depthlr.law.carried_rate import (
 )
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.recipe import MeasuredModel, Recipe, group_notes, group_ratios, optimizer_notes
+from depthlr.transfer.optimizer import group_notes, optimizer_notes, optimizer_shares
+from depthlr.transfer.recipe import MeasuredModel, Recipe
 
 ASSUMES = (
     "The best rate keeps the expected relative change of the readout per step: rate_target = rate_source * "
@@ -110,10 +107,7 @@ class Measured:
                 batches.
             target: The recipe that needs a rate. Its model is counted by its own `units`.
         """
-        carried = self.carry_measured(rate, *self.measure(source, target))
-        optimizer = recipe_with_batches(source, target).optimizer
-        notes = optimizer_notes(carried.rate, optimizer, source.build, target.build)
-        return replace(carried, notes=(*carried.notes, *notes))
+        return self.carry_measured(rate, *self.measure(source, target))
 
     def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
         """Measure both models on the batches of one recipe. A `MeasuredModel` is not measured again.
@@ -122,33 +116,21 @@ class Measured:
             source: The recipe that was tuned.
             target: The recipe that needs a rate.
         """
-        recipes = {"source": source, "target": target}
-        found: dict[str, Any] = {name: recipe.build for name, recipe in recipes.items()}
-        missing = {name: recipe for name, recipe in recipes.items() if not isinstance(recipe.build, MeasuredModel)}
-        if missing:
-            found |= self._measure(missing, recipe_with_batches(source, target))
+        given = recipe_with_batches(source, target)
+        ends = {"source": source, "target": target}  # as in progress messages
+        found: dict[str, Any] = {name: end.build for name, end in ends.items()}
+        unmeasured = {name: end for name, end in ends.items() if not isinstance(end.build, MeasuredModel)}
+        if unmeasured:
+            builds: list[Any] = [end.build for end in unmeasured.values()]
+            check_measuring("measured", given, builds)
+            seeds = range(self.seed, self.seed + check.count("The number of seeds", self.seeds))
+            draws = {name: Draws(build, seeds) for name, build in zip(unmeasured, builds, strict=True)}
+            batches = batches_for_seeds(given.batches, max(map(len, draws.values())), None, self.seed)
+            with measuring(batches.size * sum(map(len, draws.values()))):
+                energies = persistent_energies(draws, batches, given.loss_fn, given.optimizer, seed=self.seed)
+            for (name, end), own in zip(unmeasured.items(), energies, strict=True):
+                found[name] = _measured_model(end, given.optimizer, batches.first, own, draws[name].same_weights)
         return found["source"], found["target"]
-
-    def _measure(self, recipes: dict[str, Recipe], recipe: Recipe) -> dict[str, MeasuredModel]:
-        """Measure models, named as in progress messages, with one recipe's batches, loss and optimizer."""
-        builds: dict[str, Any] = {name: one.build for name, one in recipes.items()}
-        check_measuring("measured", recipe, builds.values())
-        only_models = all(isinstance(build, nn.Module) for build in builds.values())
-        count = 1 if only_models else check.count("The number of seeds", self.seeds)
-        seeds = range(self.seed, self.seed + count)
-        batches = batches_for_seeds(recipe.batches, len(seeds), None, self.seed)
-        models = {}
-        for name, build in builds.items():
-            models[name] = iter([build]) if isinstance(build, nn.Module) else draw_models(build, seeds)
-        initializations = sum(1 if isinstance(build, nn.Module) else len(seeds) for build in builds.values())
-        with measuring(initializations * batches.size):
-            energies = persistent_energies(models, batches, recipe.loss_fn, recipe.optimizer, seed=self.seed)
-        return {
-            name: _measured_model(
-                recipe.replace(build=one.build, units=one.units, example=one.example), found, batches.first
-            )
-            for (name, one), found in zip(recipes.items(), energies, strict=True)
-        }
 
     @staticmethod
     def change(
@@ -201,6 +183,7 @@ class Measured:
                 "what is carried; take more seeds or a wider model."
             )
         new_rate = finite_rate(rate * change.factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
+        notes += optimizer_notes(new_rate, source.optimizers or target.optimizers)
         carried = CarriedRate(
             new_rate,
             "measured",
@@ -255,25 +238,23 @@ def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
     check_fits_any_model(recipe.optimizer)
 
 
-def _measured_model(recipe: Recipe, energies: Sequence[PersistentEnergy], batch: Any) -> MeasuredModel:
-    rate, notes, build = rate_over_draws(energies), [], cast(Any, recipe.build)  # a model, or a function
-    model = build
-    if not isinstance(build, nn.Module):
-        model = build_model(build)
-        if not draws_new_weights(build):
-            rate = replace(rate, standard_error=None)  # the same initialization several times
-            notes.append(SAME_WEIGHTS_NOTE)
-    readout_note = readout_size_note(energies)
-    if not model.training:
-        notes.append(EVAL_MODE_NOTE)
-    if readout_note:
-        notes.append(readout_note)
-    if recipe.example is None:
-        depth = depth_on(model, batch, recipe.units)
-    else:
-        depth = effective_depth(model, recipe.example, units=recipe.units)
-    ratios = group_ratios(recipe.optimizer, model)
-    return MeasuredModel(depth, rate, tuple(notes), ratios, in_scope=model.training and not readout_note)
+def _measured_model(
+    recipe: Recipe, optimizer: Any, batch: Any, energies: Sequence[PersistentEnergy], same_weights: bool
+) -> MeasuredModel:
+    model = model_of(cast(Any, recipe.build))  # a model, or a function
+    example = inputs_of(model, batch) if recipe.example is None else recipe.example
+    rate, readout_note = rate_over_draws(energies), readout_size_note(energies)
+    if same_weights:
+        rate = replace(rate, standard_error=None)  # the same initialization several times
+    notes = {SAME_WEIGHTS_NOTE: same_weights, EVAL_MODE_NOTE: not model.training, readout_note: bool(readout_note)}
+    return MeasuredModel(
+        effective_depth(model, example, units=recipe.units),
+        rate,
+        tuple(note for note, applies in notes.items() if note and applies),
+        rate_ratios(optimizers_of(optimizer, model)),
+        in_scope=model.training and not readout_note,
+        optimizers=optimizer_shares(optimizer, model),
+    )
 
 
 def _was_compared(source: Depth, target: Depth) -> bool:

@@ -1,38 +1,30 @@
-"""A recipe, and what can be seen of it without training: depth, initialization, optimizer family, parameter groups."""
+"""A recipe, and what can be seen of its model in one run: depth and initialization."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
-from torch.optim import SGD
 
+from depthlr import check
 from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
-from depthlr.energy.initializations import Build, build_model
+from depthlr.energy.initializations import Build, model_of
 from depthlr.energy.persistent import DrawnRate
-from depthlr.energy.step import LARGEST_GROUP, largest_rate, optimizers_of, rate_ratios
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
-from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
-from depthlr.trace.depth import Depth, Units, check_units, depth_of
+from depthlr.law.rules import OPTIMIZER_FAMILIES
+from depthlr.trace.depth import Depth, Units, depth_and_graph
 from depthlr.trace.graph import Graph
-from depthlr.trace.run import LossFn, is_sharded
+from depthlr.trace.interface import LossFn, is_sharded
 from depthlr.trace.tracing import trace
 
-UNEQUAL_GROUPS = (
-    "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
-    "layer-wise decay over other numbers of layers: carried rates were not compared with tuned ones there."
-)
-TWO_RATES = (
-    "{} step together: their rates change by one factor, so their ratio is kept; how the best ratio changes with depth "
-    "was not tested. Carried rates: {}."
-)
 Energies = Energy | EnergyOverSeeds
 
 
@@ -46,6 +38,7 @@ class MeasuredModel:
         notes: What a user should know about the measurement.
         group_ratios: The rates of its parameter groups over the largest.
         in_scope: False if a note says that such measurements were not compared with tuned rates.
+        optimizers: The `optimizer_shares`, if several optimizers step together.
     """
 
     depth: Depth
@@ -53,6 +46,7 @@ class MeasuredModel:
     notes: tuple[str, ...] = ()
     group_ratios: tuple[float, ...] = (1.0,)
     in_scope: bool = True
+    optimizers: tuple[tuple[str, float], ...] = ()
 
 
 ModelLike = int | float | Depth | nn.Module | Build | Energies | MeasuredModel
@@ -83,14 +77,18 @@ class Recipe:
     example: Any = None
     units: Units = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.optimizer, str):
+            check.one_of("the optimizer", self.optimizer, OPTIMIZER_FAMILIES)
+
     def replace(self, **changes: Any) -> Recipe:
         """A copy of this recipe with some entries changed."""
         return replace(self, **changes)
 
     def depth(self) -> Depth:
         """The effective depth of the recipe's model, counted on `example` or on the first of `batches`."""
-        (depth,) = count_depths(self)
-        return depth
+        (counted,) = count_depths(self)
+        return counted.depth
 
     @staticmethod
     def from_trainer(trainer: Any) -> Recipe:
@@ -104,156 +102,74 @@ class Recipe:
         return recipe
 
 
-def count_depths(*recipes: Recipe, seed: int = 0) -> list[Depth]:
-    """The depth of each recipe's model.
+@dataclass(frozen=True)
+class Counted:
+    """The depth of a recipe's model, and the run in which it was counted.
+
+    Args:
+        depth: The effective depth.
+        model: The model. None if the recipe gives a depth in its place.
+        example: The example on which it ran.
+        graph: The run. None if the number of units is given.
+    """
+
+    depth: Depth
+    model: nn.Module | None = None
+    example: Any = None
+    graph: Graph | None = None
+
+    @cached_property
+    def initialization(self) -> str:
+        """How the model is initialized: `AS_INIT`, `OTHER_INIT` or `UNSEEN`."""
+        model = self.model
+        if model is None or is_sharded(model) or any(parameter.is_meta for parameter in model.parameters()):
+            return UNSEEN
+        try:
+            plan = plan_of(model, self.graph or trace(model, self.example))
+        except DepthlrError:  # a recurrent model, whose depth the user gives by units=
+            return UNSEEN
+        return AS_INIT if follows_plan(model, plan) else OTHER_INIT
+
+
+def count_depths(*recipes: Recipe, seed: int = 0) -> list[Counted]:
+    """The depth of each recipe's model, from one run of the model.
 
     Args:
         recipes: Those without an example are counted on one batch: the first of the first recipe that has batches.
         seed: Seeds what a loader draws.
     """
-    batch = _batch_to_count_on(recipes, seed)
-    return [_count(recipe, batch).depth for recipe in recipes]
-
-
-def depths_and_initializations(*recipes: Recipe, seed: int = 0) -> list[tuple[Depth, str]]:
-    """The depth of each recipe's model, and how it is initialized. Both are seen in one run of the model.
-
-    Args:
-        recipes: As in `count_depths`.
-        seed: Seeds what a loader draws.
-    """
-    batch = _batch_to_count_on(recipes, seed)
-    return [_depth_and_initialization(recipe, batch) for recipe in recipes]
-
-
-def _batch_to_count_on(recipes: Sequence[Recipe], seed: int) -> Any:
     batches = next((recipe.batches for recipe in recipes if recipe.batches is not None), None)
-    if batches is None or all(recipe.example is not None for recipe in recipes):
-        return None
-    return read_batches(batches, 1, 1, seed)[0]
+    batch = None
+    if batches is not None and any(recipe.example is None for recipe in recipes):
+        batch = read_batches(batches, 1, 1, seed)[0]
+    return [_count(recipe, batch) for recipe in recipes]
 
 
-def _depth_and_initialization(recipe: Recipe, batch: Any) -> tuple[Depth, str]:
-    counted = _count(recipe, batch)
-    return counted.depth, _initialization(counted)
-
-
-class _Counted(NamedTuple):
-    depth: Depth
-    model: nn.Module | None = None
-    example: Any = None
-    graph: Graph | None = None  # None if the number of units is given
-
-
-def _count(recipe: Recipe, batch: Any) -> _Counted:
+def _count(recipe: Recipe, batch: Any) -> Counted:
     build = recipe.build
     if isinstance(build, Depth):
-        return _Counted(build)
+        return Counted(build)
     if isinstance(build, MeasuredModel):
-        return _Counted(build.depth)
+        return Counted(build.depth)
     if isinstance(build, Energies):
-        return _Counted(Depth(len(build.units), len(build.units)))
+        return Counted(Depth(len(build.units), len(build.units)))
     if callable(build):  # as models are, too
-        return _count_model(build if isinstance(build, nn.Module) else build_model(build), recipe, batch)
+        return _count_model(model_of(build), recipe, batch)
     if isinstance(build, bool) or not isinstance(build, Real) or not float(build) > 0:
         raise DepthlrError(f"a source or target is a model or a depth above 0, not {build!r}.")
-    return _Counted(Depth(float(build), float(build)))
+    return Counted(Depth(float(build), float(build)))
 
 
-def _count_model(model: nn.Module, recipe: Recipe, batch: Any) -> _Counted:
-    example, units = recipe.example, recipe.units
+def _count_model(model: nn.Module, recipe: Recipe, batch: Any) -> Counted:
+    example = recipe.example
     if example is None:
         if batch is None:
             raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
         example = inputs_of(model, batch)
-    check_units(units)
-    if isinstance(units, int):
-        return _Counted(Depth(units, units), model, example)
-    graph = trace(model, example, allow_recurrence=units is not None)
-    return _Counted(depth_of(graph, units), model, example, graph)
+    depth, graph = depth_and_graph(model, example, recipe.units)
+    return Counted(depth, model, example, graph)
 
 
-def _initialization(counted: _Counted) -> str:
-    model, graph = counted.model, counted.graph
-    if model is None or is_sharded(model) or any(parameter.is_meta for parameter in model.parameters()):
-        return UNSEEN
-    try:
-        graph = trace(model, counted.example) if graph is None else graph
-        plan = plan_of(model, graph)
-    except DepthlrError:  # a recurrent model, whose depth the user gives by units=
-        return UNSEEN
-    return AS_INIT if follows_plan(model, plan) else OTHER_INIT
-
-
-def family_of(optimizer: Any, *models: Any) -> Family:
-    """The family of an optimizer: "sgd" if its step is proportional to the gradient, else "adam".
-
-    Args:
-        optimizer: What `optimizers_of` takes.
-        models: A factory is called with the first model among these, or with what the first function returns.
-
-    Raises:
-        DepthlrError: The optimizer is another library's, whose family is not known.
-    """
-    if isinstance(optimizer, str) and optimizer in OPTIMIZER_FAMILIES:
-        return OPTIMIZER_FAMILIES[optimizer]
-    optimizers = optimizers_of(optimizer, _first_model(models))
-    if all(isinstance(one, SGD) for one in optimizers):
-        return "sgd"
-    if all(type(one).__module__.startswith("torch.optim") for one in optimizers):
-        return "adam"
-    names = ", ".join(type(one).__name__ for one in optimizers)
-    raise DepthlrError(f"this rule depends on the optimizer, and {names} is not torch's: pass family='sgd' or 'adam'.")
-
-
-def _first_model(models: Sequence[Any]) -> nn.Module:
-    for model in models:
-        if isinstance(model, nn.Module):
-            return model
-        if callable(model):
-            return build_model(model)
-    return nn.Linear(2, 2)  # there is no model, only depths, and most factories take any model
-
-
-def group_ratios(optimizer: Any, model: nn.Module) -> tuple[float, ...]:
-    """The rates of a model's parameter groups, relative to the largest.
-
-    Args:
-        optimizer: A name, or a factory that takes the model.
-        model: The model.
-    """
-    return rate_ratios(optimizers_of(optimizer, model))
-
-
-def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
-    """Say to which group a carried rate belongs, and whether the groups differ between models.
-
-    Args:
-        ratios: The `group_ratios` of each model.
-    """
-    notes = [] if set(ratios) <= {(1.0,)} else [LARGEST_GROUP]
-    if len(set(ratios)) > 1:
-        notes.append(UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1]))
-    return notes
-
-
-def optimizer_notes(rate: float, optimizer: Any, *models: Any) -> list[str]:
-    """How the rates of several optimizers change, such as Muon for matrices and AdamW for the rest.
-
-    Args:
-        rate: The carried rate, which is that of the group with the largest rate.
-        optimizer: What `optimizers_of` takes.
-        models: As in `family_of`. If none of them is a model or a function, there is no note.
-    """
-    if not any(map(callable, models)):  # depths alone
-        return []
-    try:
-        made = optimizers_of(optimizer, _first_model(models))
-    except DepthlrError:  # a factory that cannot make one for this model: the rule does not need it
-        return []
-    if len(made) < 2:
-        return []
-    names = [type(one).__name__ for one in made]
-    given = [largest_rate([one]) for one in made]
-    rates = [f"{name} {rate * one / max(given):.3g}" for name, one in zip(names, given, strict=True)]
-    return [TWO_RATES.format(" and ".join(names), ", ".join(rates))]
+def first_model(counted: Iterable[Counted]) -> nn.Module | None:
+    """The first model among what was counted. None if there are depths alone."""
+    return next((one.model for one in counted if one.model is not None), None)

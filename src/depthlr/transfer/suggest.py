@@ -14,17 +14,16 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.overrides import TorchFunctionMode
 
 from depthlr import check
-from depthlr.energy.batches import batches_for_seeds, read_three_or_more
+from depthlr.energy.batches import batches_for_seeds
+from depthlr.energy.given_optimizer import LARGEST_GROUP, group_moves, has_stepped, optimizers_of, rate_ratios
 from depthlr.energy.gradient import loss_gradients, unwrap_measurable
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
     Build,
+    Draws,
     check_draws,
-    draw_models,
-    draws_new_weights,
 )
-from depthlr.energy.jvp import as_real
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
@@ -34,20 +33,13 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import labelled, measuring
-from depthlr.energy.step import (
-    LARGEST_GROUP,
-    dense,
-    group_moves,
-    has_stepped,
-    optimizers_of,
-    rate_ratios,
-    step_direction,
-)
+from depthlr.energy.step import step_direction
+from depthlr.energy.tensors import as_real, dense
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
+from depthlr.trace.interface import LossFn, check_runnable, unwrap
 from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
-from depthlr.trace.run import LossFn, check_runnable, unwrap
 
 FLOAT_DECADES = 300  # a float holds 308
 SUGGESTION_EVIDENCE = (
@@ -164,19 +156,18 @@ def suggest_rate(
         known = " or ".join(SCHEDULE_NOTES)
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
     seed = check.seed("The seed", seed)
-    if isinstance(model, nn.Module):
-        return _suggest([_measure(model, read_three_or_more(batches, limit, seed), loss_fn, optimizer, seed)], schedule)
-    count = check.count("The number of seeds", seeds, least=1)
-    drawn_seeds = range(seed, seed + count)
-    check_draws(drawn_seeds, optimizer)
-    given = batches_for_seeds(batches, count, limit, seed)
+    drawn_seeds = range(seed, seed + check.count("The number of seeds", seeds, least=1))
+    if not isinstance(model, nn.Module):
+        check_draws(drawn_seeds, optimizer)
+    draws = Draws(model, drawn_seeds)
+    given = batches_for_seeds(batches, len(draws), limit, seed)
     found: list[_Measurement] = []
-    with measuring(count * given.size):
-        for number, drawn in enumerate(draw_models(model, drawn_seeds), 1):
-            with labelled(f"initialization {number} of {count}"):
+    with measuring(len(draws) * given.size):
+        for number, drawn in enumerate(draws, 1):
+            with labelled("" if drawn is model else f"initialization {number} of {len(draws)}"):
                 measured = _measure(drawn, next(given.per_seed), loss_fn, optimizer, seed)
             found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
-    return _suggest(found, schedule, same_weights=count > 1 and not draws_new_weights(model))
+    return _suggest(found, schedule, draws.same_weights)
 
 
 @dataclass(frozen=True)
@@ -246,7 +237,7 @@ class RecurrenceWatch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _suggest(found: Sequence[_Measurement], schedule: str, same_weights: bool = False) -> SuggestedRate:
+def _suggest(found: Sequence[_Measurement], schedule: str, same_weights: bool) -> SuggestedRate:
     optimizers = found[0].optimizers
     gains = _momentum_gains(optimizers)
     basis, rates = measured_rates([(one.energy, one.fall) for one in found])

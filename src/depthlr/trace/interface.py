@@ -1,4 +1,4 @@
-"""A model's arguments, outputs, device and wrappers."""
+"""What goes into a model and comes out: arguments, outputs, the loss; and the wrappers around it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from depthlr.errors import DepthlrError, kind_and_message
 
 AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 LossFn = Callable[[Any, Any], torch.Tensor]  # of output and target
+NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 # Names that wrappers add to module paths.
 WRAPPER_NAMES = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
@@ -114,6 +115,16 @@ def check_runnable(model: nn.Module) -> None:
         raise DepthlrError(f"{type(model).__name__} has no parameters, so there is nothing whose rate could be set.")
     if any(is_lazy(p) for p in model.parameters()):
         raise DepthlrError("the model has lazy, uninitialized parameters: run it once on a batch, then try again.")
+
+
+def check_loss(loss: Any) -> Tensor:
+    """Return the loss, or raise unless it is one number that has a gradient."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise DepthlrError(f"loss_fn must return one number as a tensor, not {found}: reduce it, such as by its mean.")
+    if not loss.requires_grad:
+        raise DepthlrError(NO_GRADIENT)
+    return loss
 
 
 def cannot_run(error: Exception) -> DepthlrError:

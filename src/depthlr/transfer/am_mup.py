@@ -1,0 +1,70 @@
+"""The rule `AmMup`: keep the mean energy of the first step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from depthlr.energy.batches import read_batches
+from depthlr.energy.energy import ENERGY_BATCHES, update_energy
+from depthlr.energy.given_optimizer import optimizers_of, rate_ratios
+from depthlr.energy.progress import measuring
+from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import AS_IT_IS, CarriedRate
+from depthlr.transfer.measured import check_measuring, recipe_with_batches
+from depthlr.transfer.optimizer import group_notes, optimizer_notes, optimizer_shares
+from depthlr.transfer.recipe import Energies, Recipe
+
+AM_MUP = (
+    "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
+    "initialized as they will be trained; nothing is assumed about how energy depends on depth or width."
+)
+
+
+@dataclass(frozen=True)
+class AmMup:
+    """The ratio of mean update energies of the first step (AM-muP).
+
+    Args:
+        aggregate: The mean over the units: arithmetic, geometric or harmonic.
+        seed: Seeds what models and batches draw.
+    """
+
+    aggregate: str = "arithmetic"
+    seed: int = 0
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        """Carry the rate by the mean energies of both models. Arguments are those of `Rule.carry`.
+
+        Models are measured on the source's batches, or on the target's if the source has none. Stored energies are
+        used as they are.
+        """
+        given = recipe_with_batches(source, target)
+        builds: tuple[Any, Any] = (source.build, target.build)
+        models = [build for build in builds if not isinstance(build, Energies)]
+        batches = []
+        if models:
+            check_measuring("am-mup", given, models)
+            if not all(isinstance(model, nn.Module) for model in models):
+                raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
+            batches = read_batches(given.batches, None, ENERGY_BATCHES, self.seed)
+        with measuring(len(batches) * len(models)):
+            energies = [self._energy(recipe, batches, given) for recipe in (source, target)]
+        means = [energy.aggregate(self.aggregate) for energy in energies]
+        if not min(means) > 0:
+            raise DepthlrError(
+                "the step moves no unit before the head in one of the models: initialize them as depthlr does (init_)."
+            )
+        factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
+        notes = group_notes([rate_ratios(optimizers_of(given.optimizer, model)) for model in models])
+        notes += optimizer_notes(rate * factor, optimizer_shares(given.optimizer, next(iter(models), None)))
+        depths = len(energies[0].units), len(energies[1].units)
+        return CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
+
+    def _energy(self, recipe: Recipe, batches: list[Any], given: Recipe) -> Energies:
+        build: Any = recipe.build
+        if isinstance(build, Energies):
+            return build
+        return update_energy(build, batches, given.loss_fn, given.optimizer, seed=self.seed, units=recipe.units)
