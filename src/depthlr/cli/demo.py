@@ -75,7 +75,10 @@ def demo_command(
 
 def _print_errors(tuned: Results, carried: dict[str, CarriedRate]) -> None:
     """Each rule's rate for the target beside the tuned one, with its error in decades."""
-    best = tuned_rate(tuned)
+    if not tuned.tuned_rates:
+        print_note(f"the target has no tuned rate to compare with: {'; '.join(tuned.notes)}")
+        return
+    (best,) = tuned.tuned_rates.values()
     rows = []
     for rule, found in carried.items():
         holds = "-"
