@@ -15,11 +15,12 @@ from depthlr.cli.output import print_note
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.models.spec import parse_spec
 from depthlr.present.server import serving
+from depthlr.study.data import load_data
 from depthlr.study.description import Study
 from depthlr.study.executors import MakeExecutor, executor_for
 from depthlr.study.results import Results
 from depthlr.study.run import SweepInterrupted, sweep
-from depthlr.study.task import depths_of, load_data
+from depthlr.study.sizes import depths_of
 from depthlr.training.executor import Limits
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import NOTHING_TO_TRAIN, Study
-from depthlr.study.task import task_at
+from depthlr.study.sizes import task_at
 from depthlr.training.command import KEY, Commands
 from depthlr.training.executor import Executor, Limits
 from depthlr.training.local import open_executor

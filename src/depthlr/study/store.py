@@ -25,8 +25,9 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
+from depthlr.study.environment import Environment
 from depthlr.study.lock import lock
-from depthlr.study.record import RECORD_COLUMNS, Content, Environment, Record, read_facts, read_record
+from depthlr.study.record import RECORD_COLUMNS, Content, Record, read_facts, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
