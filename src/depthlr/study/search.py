@@ -66,8 +66,8 @@ class SearchState:
         """How many losses are known."""
         return len(self._losses)
 
-    def add(self, cell: Cell, loss: float, seconds: float | None = None) -> bool:
-        """Add a loss. Return True if that was the last one of a wave, so that `missing` is the next wave.
+    def add(self, cell: Cell, loss: float, seconds: float | None = None) -> None:
+        """Add a loss. After the last one of a wave, `missing` is the next wave.
 
         Args:
             cell: The trained cell.
@@ -75,13 +75,10 @@ class SearchState:
             seconds: How long it took, if that is known.
         """
         self._keep(cell, loss, seconds)
-        if cell not in self._missing:
-            return False
-        del self._missing[cell]
-        if self._missing:
-            return False
-        self._advance()
-        return True
+        if cell in self._missing:
+            del self._missing[cell]
+            if not self._missing:
+                self._advance()
 
     def nothing_missing(self, size: int) -> bool:
         """Whether the current wave asks for no more cells of a size.

@@ -40,9 +40,8 @@ SQL_TABLES = (
     "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
     "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, failure TEXT, PRIMARY KEY (size, seed, rate))",
 )
-WITHOUT_EVALUATIONS = SQL_TABLES[1].replace(
-    "evaluations BLOB, failure TEXT, ", ""
-)  # as cells were kept before runs were evaluated
+# As cells were kept before runs were evaluated.
+WITHOUT_EVALUATIONS = SQL_TABLES[1].replace("evaluations BLOB, failure TEXT, ", "")
 DIGESTS = "sha256"  # the row of facts that holds the digests of the others, by name
 # What SQLite's integrity check says of single rows and indexes; all else it says is of broken pages.
 ROW_COMPLAINT = re.compile(
