@@ -53,7 +53,16 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
     training = training_in_steps(study, examples)
     data = study.data
-    return Task(built, initialize, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
+    return Task(
+        built,
+        initialize,
+        examples,
+        training,
+        loss_fn,
+        limit=data.limit,
+        held_out=held_out,
+        loaders=data.loaders or 0,
+    )
 
 
 def training_in_steps(study: Study, examples: Examples) -> Training:

@@ -29,6 +29,7 @@ CHOICES = {
 }
 OPTIMIZER_OPTIONS = ("weight_decay", "momentum", "betas", "eps", "decay", "muon")
 LOSS = "cross_entropy"
+NO_LENGTH = "training has neither of steps and epochs: give one of them, such as steps = 100."
 MOMENTUM = 0.9
 WARMUP = 0.1
 COMMAND_ENTRIES = ("command", "result", "key", "shell")  # entries of a study that a command trains
@@ -173,7 +174,7 @@ class Training:
                 continue
             if self.command is not None:
                 raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
-            raise DepthlrError("training has neither of steps and epochs: give one of them, such as steps = 100.")
+            raise DepthlrError(NO_LENGTH)
 
     def _momentum(self) -> float | None:
         if self.optimizer == "momentum":
