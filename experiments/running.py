@@ -19,12 +19,14 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
-from depthlr.study.record import Environment, Record, current_environment, make_record
+from depthlr.study.environment import Environment, current_environment
+from depthlr.study.judge import judge_of, make_record
+from depthlr.study.progress import Estimate, Progress
+from depthlr.study.record import Record
 from depthlr.study.results import Results
-from depthlr.study.run import Progress, sweep
-from depthlr.study.search import Estimate
+from depthlr.study.run import sweep
+from depthlr.study.sizes import task_at
 from depthlr.study.store import Store
-from depthlr.study.task import judged_steps, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.device import default_device
 from depthlr.training.executor import Executor
@@ -278,11 +280,11 @@ def train_cells(
     missing = sorted(set(cells))
     if not missing:
         return  # workers take seconds to start
-    last = judged_steps(study, examples)
+    judge = judge_of(study, examples)
     left = len(missing)
     with open_executor(partial(task_at, study, examples=examples), workers=workers) as executor:
         for cell, outcome in executor.train(missing):
-            store.put(make_record(cell, outcome, last))
+            store.put(make_record(cell, outcome, judge))
             done()
             left -= 1
             if left:  # the last cell of all is worth its tail

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from depthlr.study.record import current_environment
+from depthlr.study.environment import current_environment
 from experiments.realbench.kept import read_facts
 
 Key = tuple[Any, ...]

@@ -13,13 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from depthlr.data.examples import Examples
+from depthlr.study.data import data_digest, load_data
 from depthlr.study.description import Study
-from depthlr.study.record import Record, current_environment, make_record
+from depthlr.study.environment import current_environment
+from depthlr.study.judge import judge_of, make_record
+from depthlr.study.progress import Estimate, Progress
+from depthlr.study.record import Record
 from depthlr.study.results import results_of
-from depthlr.study.run import Progress, sweep
-from depthlr.study.search import Estimate
+from depthlr.study.run import sweep
+from depthlr.study.sizes import depths_of, task_at
 from depthlr.study.store import open_store, read_store
-from depthlr.study.task import data_digest, depths_of, load_data, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.executor import Executor
 from depthlr.training.local import open_executor
@@ -154,10 +157,10 @@ def train_rates(
             missing = [cell for cell in wanted if cell not in known]
             if missing:
                 kept.record_environment(current_environment())
-            left = len(missing)
+            left, judge = len(missing), judge_of(job.study, job.examples)
             for place in range(0, len(missing), at_once):
                 for cell, outcome in executor.train(missing[place : place + at_once]):
-                    kept.put(make_record(cell, outcome, None, metric=job.study.training.metric))
+                    kept.put(make_record(cell, outcome, judge))
                     print(f"{own.name}: size {cell.size} seed {cell.seed}", flush=True)
                     left -= 1
                     if left:

@@ -28,7 +28,7 @@ import torch
 
 from depthlr.data import load
 from depthlr.study import Models, Search, Study, Training, sweep, task_at
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training import Cell, Task, open_executor
 from experiments.plain_loop import train_plainly
 
@@ -57,7 +57,7 @@ class Ran:
 def loss_of(task: Task, size: int, seed: int, rate: float) -> float:
     """One cell by the plain loop."""
     cell = Cell(size, seed, rate)
-    return make_record(cell, train_plainly(task, cell), None).loss
+    return make_record(cell, train_plainly(task, cell), Judge("budget")).loss
 
 
 def plain(tasks: Tasks, search: Search, every: int) -> Ran:

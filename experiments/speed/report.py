@@ -16,7 +16,8 @@ import numpy as np
 
 from depthlr.present.report import FORMATS, render_report
 from depthlr.study import open_store
-from depthlr.study.record import RECORD_COLUMNS, make_record
+from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import RECORD_COLUMNS
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import landscape, study
 
@@ -34,7 +35,7 @@ def write(path: Path, sizes: Sequence[int], seeds: int, points: int) -> int:
             for place, rate in enumerate(made.study.search.rates):
                 loss = np.float32(made.losses[row, column, place])
                 outcome = Outcome(np.full(STEPS, loss, dtype=np.float32), 0.1, not np.isfinite(loss))
-                rows.append(make_record(Cell(size, seed, rate), outcome, None).row())
+                rows.append(make_record(Cell(size, seed, rate), outcome, Judge("budget")).row())
     connection = sqlite3.connect(path)
     with connection:
         marks = ", ".join("?" * len(RECORD_COLUMNS))

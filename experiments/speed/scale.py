@@ -84,7 +84,7 @@ class Meter(Progress):
         self.start, self.cpu, self.memory = time.perf_counter(), time.process_time(), resident()
 
     def finished(self, *told: Any) -> None:
-        if not self.executor._open:  # the last one of a wave
+        if not self.executor._unfinished:  # the last one of a wave
             self.seconds, self.spent = time.perf_counter() - self.start, time.process_time() - self.cpu
             self.grown = resident() - self.memory
 

@@ -41,12 +41,37 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 @contextmanager
+def one_sentence_errors(what: str, *, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn whatever another's code raises inside into one sentence.
+
+    Args:
+        what: What went wrong, the beginning of the sentence.
+        but: Errors that the caller treats, and which pass as they are.
+    """
+    passing: tuple[type[Exception], ...] = (DepthlrError, *but)
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:
+        raise DepthlrError(f"{what} ({kind_and_message(error)}).") from error
+
+
+def exit_text(error: SystemExit) -> str:
+    """What happened where the user's code called `sys.exit`.
+
+    Args:
+        error: What it raised.
+    """
+    return f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)})"
+
+
+@contextmanager
 def report_exit() -> Iterator[None]:
     """Turn a `sys.exit` in the user's model, loss or data into an error; it would end the process without a message."""
     try:
         yield
     except SystemExit as error:
         raise DepthlrError(
-            f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)}): raise "
-            "an error there instead; what a sweep had finished is kept."
+            f"{exit_text(error)}: raise an error there instead; what a sweep had finished is kept."
         ) from error

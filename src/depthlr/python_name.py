@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 PYTHON_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -51,19 +51,13 @@ def python_callable(name: str) -> Any:
         DepthlrError: The module cannot be imported, or holds no such callable.
     """
     module_name, _, path = name.partition(":")
-    with _current_directory_importable():
+    with _current_directory_importable(), one_sentence_errors(f"{module_name} could not be imported for {name}"):
         try:
             found: Any = import_module(module_name)
         except ModuleNotFoundError as error:
             # A module of that name may exist and miss one of its own imports; name the one that is missing.
             raise DepthlrError(
                 f"There is no module {error.name!r} to import for {name}: check the name, or run where it can be found."
-            ) from error
-        except DepthlrError:
-            raise
-        except Exception as error:
-            raise DepthlrError(
-                f"{module_name} could not be imported for {name} ({kind_and_message(error)})."
             ) from error
     for attribute in path.split("."):
         if not hasattr(found, attribute):

@@ -9,7 +9,7 @@ from tests.browser.study import STUDY
 
 from depthlr.present.server import serving
 from depthlr.study import open_store
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 SOON = 2000  # milliseconds in which a finished cell must be seen
@@ -17,7 +17,7 @@ SOON = 2000  # milliseconds in which a finished cell must be seen
 
 def finished(size: int, place: int, loss: float):
     cell = Cell(size, 0, STUDY.search.rates[place])
-    return make_record(cell, Outcome(np.array([loss], dtype=np.float32), 0.1, False), None)
+    return make_record(cell, Outcome(np.array([loss], dtype=np.float32), 0.1, False), Judge("budget"))
 
 
 def test_a_new_cell_is_seen_within_two_seconds(look, tmp_path):

@@ -12,7 +12,7 @@ from tests.browser.study import STUDY, named, run
 
 from depthlr.present.report import render_report
 from depthlr.study import current_environment, open_store, read_results
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 HOSTILE = "<script>alert(1)</script>"
@@ -103,7 +103,7 @@ def test_triangles_of_one_depth_hide_none_of_another(look, tmp_path):
         for size in STUDY.model.sizes:
             for place, loss in ((3, 2.0), (4, 1.0), (5, 2.0), (6, np.inf)):
                 outcome = Outcome(np.array([loss], dtype=np.float32), 0.1, diverged=loss == np.inf)
-                store.put(make_record(Cell(size, 0, STUDY.search.rates[place]), outcome, None))
+                store.put(make_record(Cell(size, 0, STUDY.search.rates[place]), outcome, Judge("budget")))
     page = look(write(path, tmp_path)).page
     boxes = [
         page.locator(f'#landscape [data-size="{size}"] path.up').bounding_box() for size in sorted(STUDY.model.sizes)

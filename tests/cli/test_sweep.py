@@ -74,7 +74,7 @@ def stop_after(monkeypatch):
             return super().run(cell)
 
     @contextmanager
-    def stopping(study, examples, held_out, workers, limits, make_executor):
+    def stopping(study, examples, held_out, *, workers, limits, open_cluster):
         try:
             yield Stopping(landscape(1, study))
         finally:

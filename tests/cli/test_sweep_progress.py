@@ -11,7 +11,7 @@ from rich.console import Console
 from depthlr.cli.sweep_progress import SweepProgress, left_text
 from depthlr.present.text import tuned_text
 from depthlr.study import Estimate, Results
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import study
 
@@ -21,7 +21,7 @@ STUDY = study(sizes=(2, 4), points=10)
 def finished(size: int, place: int, seconds: float = 1.0, seed: int = 0):
     """A cell of a curve that falls towards the lower rates."""
     cell = Cell(size, seed, STUDY.search.rates[place])
-    return make_record(cell, Outcome(np.array([1.0 + place], dtype=np.float32), seconds, False), None)
+    return make_record(cell, Outcome(np.array([1.0 + place], dtype=np.float32), seconds, False), Judge("budget"))
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from depthlr.cli.demo import RECIPE
+from depthlr.cli.train_study import train_study
 from depthlr.formatting import rate_text
 from depthlr.law import fit_power_law
 from depthlr.law.carried_rate import EVIDENCE
-from depthlr.study.description import Search
+from depthlr.study.description import Search, Study
+from depthlr.study.results import Results
 from depthlr.transfer.suggest import SUGGESTION_EVIDENCE
 
 
@@ -250,6 +254,23 @@ def test_demo_ends_with_a_sentence_if_the_source_has_no_optimum_inside_the_range
     code, out, err = run("demo", "--steps", "2", "--seeds", "1")
     assert (code, out) == (2, "")
     assert "the source has no tuned rate to carry" in err
+
+
+def test_demo_prints_the_rate_if_the_target_has_no_optimum_to_compare_it_with(run, monkeypatch) -> None:
+    def train(study: Study, path: Path) -> Results:
+        results = train_study(study, path)
+        if study.model.sizes == RECIPE.model.sizes[:1]:
+            return results
+        records = tuple(replace(record, loss=math.inf, diverged=True) for record in results.records)
+        return replace(results, records=records)
+
+    monkeypatch.setattr("depthlr.cli.demo.train_study", train)
+    code, out, err = run("demo", "--steps", "12", "--seeds", "1")
+    assert code == 0, err
+    assert "80% interval" in out
+    assert "next: train the target at" in err
+    assert "the target has no tuned rate to compare with: size 8, seed 0: every rate diverged" in " ".join(err.split())
+    assert "source" not in err.partition("next: train the target at")[2]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from depthlr.study import (
     read_snapshot,
     sweep,
 )
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import LandscapeExecutor, landscape
 
@@ -243,7 +243,9 @@ def test_of_very_many_notes_the_first_and_the_last_are_shown(tmp_path):
     path = tmp_path / "x.sqlite"
     with open_store(path, study) as store:
         for seed in study.search.seeds:
-            store.put(make_record(Cell(3, seed, 1.0), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), None))
+            store.put(
+                make_record(Cell(3, seed, 1.0), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), Judge("budget"))
+            )
     notes = read_results(path).notes
     assert len(notes) == 41
     shown = json.loads(render_report(path, "json"))["notes"]
@@ -261,7 +263,9 @@ def test_a_study_without_a_cell_has_a_report(tmp_path):
 def test_a_study_whose_every_cell_diverged_has_a_report(tmp_path):
     with open_store(tmp_path / "x.sqlite", STUDY) as store:
         for rate in STUDY.search.rates:
-            store.put(make_record(Cell(3, 0, rate), Outcome(np.array([np.nan], dtype=np.float32), 0.1, True), None))
+            store.put(
+                make_record(Cell(3, 0, rate), Outcome(np.array([np.nan], dtype=np.float32), 0.1, True), Judge("budget"))
+            )
     for form in ("html", "markdown", "json"):
         assert "every rate diverged" in render_report(tmp_path / "x.sqlite", form)
     curve = plot_data(findings(read_snapshot(tmp_path / "x.sqlite")))["curves"][0]
@@ -345,7 +349,9 @@ def steep(path):
         for size, best in ((1, 1e-50), (2, 1e-200)):
             for rate in search.rates:
                 loss = 1 + abs(math.log10(rate / best))
-                store.put(make_record(Cell(size, 0, rate), Outcome(np.array([loss], np.float32), 0.1, False), None))
+                store.put(
+                    make_record(Cell(size, 0, rate), Outcome(np.array([loss], np.float32), 0.1, False), Judge("budget"))
+                )
     return path
 
 

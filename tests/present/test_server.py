@@ -19,7 +19,7 @@ from depthlr.cli.serve import serve_command
 from depthlr.errors import DepthlrError
 from depthlr.present.server import Handler, Live, serving
 from depthlr.study import Models, Search, Study, Training, open_store, read_results
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 STUDY = Study(
@@ -32,7 +32,7 @@ CELLS = [Cell(size, seed, rate) for size in (2, 4) for seed in (0, 1) for rate i
 
 
 def finished(cell: Cell):
-    return make_record(cell, Outcome(np.array([1 + cell.rate], dtype=np.float32), 0.1, False), None)
+    return make_record(cell, Outcome(np.array([1 + cell.rate], dtype=np.float32), 0.1, False), Judge("budget"))
 
 
 class Site:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from depthlr.study.search import PRIOR_CELLS, PRIOR_PAIRS, CellCounts, SearchState, mean_cells
+from depthlr.study.progress import PRIOR_CELLS, PRIOR_PAIRS, CellCounts, mean_cells
+from depthlr.study.search import SearchState
 from depthlr.training.cell import Cell
 from experiments.landscape import study
 

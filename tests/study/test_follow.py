@@ -10,7 +10,7 @@ import pytest
 from depthlr.errors import DepthlrError
 from depthlr.study import Environment, open_store, read_results, read_snapshot
 from depthlr.study.follow import Follower
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import study
 
@@ -19,7 +19,7 @@ HERE = Environment("CPU, 2 cores", "2.13.0", "0.1.0", "3.11.7")
 
 
 def finished(rate: float):
-    return make_record(Cell(3, 0, rate), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), None)
+    return make_record(Cell(3, 0, rate), Outcome(np.array([1.0], dtype=np.float32), 0.1, False), Judge("budget"))
 
 
 @pytest.fixture

@@ -114,6 +114,9 @@ def test_the_search_is_asked_once_a_wave_and_not_once_a_cell(given, tmp_path, mo
     monkeypatch.setitem(PLANS, "adaptive", counted)
     results = sweep(given.study, Counting(given), tmp_path / "s.sqlite")
     assert asked[: len(trained)] == trained
+    # Two searches are asked once a wave: the sweep's, and then that of its results, which says that none is missing.
+    assert results.complete
+    assert len(asked) == 2 * len(trained)
     assert sum(trained) == len(results.records)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.study import Data, Environment, open_store, read_snapshot, read_store
-from depthlr.study.record import make_record
+from depthlr.study.judge import Judge, make_record
 from depthlr.study.results import results_of
 from depthlr.study.store import _seal
 from depthlr.training.cell import Cell, Outcome
@@ -25,7 +25,7 @@ CELLS = [Cell(size, seed, rate) for size in (2, 3) for seed in (0, 1) for rate i
 
 
 def kept(cell: Cell, losses=(2.0, 1.5), diverged=False):
-    return make_record(cell, Outcome(np.array(losses, dtype=np.float32), 0.5, diverged), None)
+    return make_record(cell, Outcome(np.array(losses, dtype=np.float32), 0.5, diverged), Judge("budget"))
 
 
 @pytest.fixture
@@ -60,7 +60,10 @@ def test_what_was_put_comes_back_and_the_file_is_one_file(filled):
 def test_a_loss_and_a_time_of_minus_zero_are_kept(path):
     outcome = Outcome(np.array([-0.0, -0.0], dtype=np.float32), -0.0, False)
     with open_store(path, STUDY) as store:
-        store.put(make_record(CELLS[0], outcome, None), make_record(CELLS[1], replace(outcome, loss=-0.0), None))
+        store.put(
+            make_record(CELLS[0], outcome, Judge("budget")),
+            make_record(CELLS[1], replace(outcome, loss=-0.0), Judge("budget")),
+        )
     assert list(read_store(path).records) == CELLS[:2]
 
 
@@ -497,6 +500,6 @@ def test_errors_of_what_runs_while_it_is_open_stay_what_they_are(path):
     ],
 )
 def test_a_cell_is_judged_by_its_mean_loss_and_infinity_if_it_diverged(losses, diverged, last, loss):
-    found = make_record(CELLS[0], Outcome(np.array(losses, dtype=np.float32), 0.1, diverged), last)
+    found = make_record(CELLS[0], Outcome(np.array(losses, dtype=np.float32), 0.1, diverged), Judge("budget", last))
     assert found.loss == pytest.approx(loss)
     assert found.diverged == np.isinf(loss)

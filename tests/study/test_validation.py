@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,8 +16,10 @@ from depthlr.data.examples import Subset, one_pass, split
 from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 from depthlr.study import Results, parse_study, read_results, sweep, to_csv
-from depthlr.study.record import make_record, read_record
-from depthlr.study.task import data_digest, load_data, task_at
+from depthlr.study.data import data_digest, load_data
+from depthlr.study.judge import Judge, judge_of, make_record
+from depthlr.study.record import read_record
+from depthlr.study.sizes import task_at
 from depthlr.training import Cell, Evaluation, Outcome
 from depthlr.training.cell import failed_outcome
 from depthlr.training.local import open_executor
@@ -72,14 +75,14 @@ def test_the_metric_changes_the_judgement_and_nothing_of_the_runs(tmp_path) -> N
 def test_a_run_without_a_finite_evaluation_has_diverged() -> None:
     losses = np.ones(4, np.float32)
     for evaluations in ((), (Evaluation(4, math.nan, None),)):
-        kept = make_record(Cell(1, 0, 0.1), Outcome(losses, 1.0, False, evaluations), None, metric="validation")
+        kept = make_record(Cell(1, 0, 0.1), Outcome(losses, 1.0, False, evaluations), Judge("validation"))
         assert kept.diverged
         assert kept.loss == math.inf
 
 
 def test_a_changed_evaluation_is_seen() -> None:
     outcome = Outcome(np.ones(4, np.float32), 1.0, False, (Evaluation(4, 0.5, 0.25),))
-    row = list(make_record(Cell(1, 0, 0.1), outcome, None, metric="validation").row())
+    row = list(make_record(Cell(1, 0, 0.1), outcome, Judge("validation")).row())
     assert read_record(row).evaluated() == outcome.evaluations
     row[-2] = np.array([4, 0.4, 0.25]).tobytes()
     assert read_record(row) is None
@@ -162,6 +165,14 @@ def test_a_metric_without_held_out_data_is_refused() -> None:
         parse_study(TEXT.replace("validation = 300", ""))
 
 
+def test_the_metric_of_a_study_and_the_length_of_its_epoch_decide_by_what_cells_are_judged() -> None:
+    by_validation, examples = parse_study(TEXT), load_digits()
+    assert judge_of(by_validation, examples) == Judge("validation")
+    epochs = replace(by_validation.training, metric="last_epoch", steps=None, epochs=2, batch=100, evaluate_at=None)
+    assert judge_of(replace(by_validation, training=epochs), examples) == Judge("last_epoch", 17)
+    assert judge_of(replace(by_validation, training=replace(epochs, metric="budget")), None) == Judge("budget")
+
+
 def test_stored_metrics_can_be_switched(tmp_path) -> None:
     results, _ = swept(tmp_path)
     first = results.records[0]
@@ -208,7 +219,7 @@ def test_before_the_first_cell_the_metrics_are_those_that_the_study_will_store()
 def test_a_metric_that_is_not_finite_is_judged_as_infinite() -> None:
     study = parse_study(TEXT.replace('metric = "validation"', 'metric = "budget"'))
     outcome = Outcome(np.ones(20, np.float32), 1.0, False, (Evaluation(20, math.nan, 0.5),))
-    results = Results(study, (make_record(Cell(1, 0, 0.1), outcome, None),))
+    results = Results(study, (make_record(Cell(1, 0, 0.1), outcome, Judge("budget")),))
     assert results.by("validation").rows()[0]["loss"] == math.inf
     assert results.by("error").rows()[0]["loss"] == 0.5
 
@@ -219,16 +230,16 @@ def test_error_is_compared_with_the_error_of_guessing(tmp_path) -> None:
     records = []
     for rate, accuracy in zip(rates, (0.1, 0.11, 0.12, 0.11, 0.1), strict=True):
         outcome = Outcome(losses, 1.0, False, (Evaluation(20, 1.0, accuracy),))
-        records.append(make_record(Cell(1, 0, rate), outcome, None, metric="validation"))
+        records.append(make_record(Cell(1, 0, rate), outcome, Judge("validation")))
     (why,) = Results(study, tuple(records)).by("error").doubts.values()
     assert "its best validation error, 0.88, is less than 4% below that of guessing, 0.9" in why
 
 
 def test_failed_cells_are_noted() -> None:
     study = parse_study(TEXT)
-    kept = make_record(Cell(1, 0, 0.1), failed_outcome("ValueError: no luck", 1.0), None, metric="validation")
+    kept = make_record(Cell(1, 0, 0.1), failed_outcome("ValueError: no luck", 1.0), Judge("validation"))
     (note,) = Results(study, (kept,)).failures
     assert note.startswith("1 cell failed and counts as diverged (size 1, seed 0, rate 0.1: ValueError: no luck)")
-    other = make_record(Cell(1, 0, 0.2), failed_outcome("another", 1.0), None, metric="validation")
+    other = make_record(Cell(1, 0, 0.2), failed_outcome("another", 1.0), Judge("validation"))
     assert "2 cells failed" in " ".join(Results(study, (kept, other)).notes)
     assert not Results(study, ()).failures

@@ -220,7 +220,7 @@ class Shuffled(Executor):
 
     def __init__(self, order: list[int], capacity: int) -> None:
         super().__init__()
-        self.capacity = capacity
+        self.capacity, self.closed = capacity, False
         self._order, self._held = order, []
 
     def work(self, timeout: float | None = None) -> None:
@@ -234,6 +234,9 @@ class Shuffled(Executor):
         self._held.remove(handle)
         return True
 
+    def close(self) -> None:
+        self.closed = True
+
 
 @settings(max_examples=100, deadline=None)
 @given(
@@ -243,9 +246,15 @@ class Shuffled(Executor):
     st.integers(0, 5),
 )
 def test_every_cell_is_finished_once_or_cancelled(cells, order, capacity, steps) -> None:
-    """One runner is open at a time, whatever finishes first and is cancelled when."""
-    opened: list[int] = []
-    executor = BySize(lambda size: opened.append(size) or Shuffled(order, capacity))
+    """One runner is open at a time, whatever finishes first and is cancelled when, and none in the end."""
+    opened: list[Shuffled] = []
+
+    def open_runner(size: int) -> Shuffled:
+        assert all(runner.closed for runner in opened)
+        opened.append(Shuffled(order, capacity))
+        return opened[-1]
+
+    executor = BySize(open_runner)
     handles = [executor.submit(Cell(size, index, 0.1)) for index, (size, _) in enumerate(cells)]
     for _ in range(steps):
         executor.work()
@@ -256,6 +265,8 @@ def test_every_cell_is_finished_once_or_cancelled(cells, order, capacity, steps)
     assert len(finished) + len(cancelled) == len(handles)
     assert set(finished) | set(cancelled) == set(handles)
     assert len(opened) <= 1 + sum(a != b for (a, _), (b, _) in pairwise(cells))
+    executor.close()
+    assert all(runner.closed for runner in opened)
 
 
 def test_two_callers_of_one_executor_each_get_their_own_cells() -> None:

@@ -288,6 +288,7 @@ BAD = {
     "augment": {"augment": ["rotate"]},
     "augment twice": {"augment": ["flip", "flip"]},
     "augment by words": {"augment": ["crop=wide"]},
+    "a flip of a number": {"augment": ["flip=2"]},
     "both mixes": {"augment": ["mixup", "cutmix"]},
     "share": {"evaluate_at": (1.5,)},
     "smoothing of an own loss": {"label_smoothing": 0.1, "loss": "mine:loss"},
@@ -298,3 +299,9 @@ BAD = {
 def test_bad_entries_are_refused_in_a_sentence(name: str) -> None:
     with pytest.raises(DepthlrError, match="training"):
         Training(**{"steps": 16, "batch": 16, **BAD[name]})
+
+
+@pytest.mark.parametrize(("entry", "message"), [("crop=65", "at most 64"), ("crop=0", "at least 1"), ("mixup=-1", "0")])
+def test_an_augmentation_out_of_bounds_is_told_its_bounds(entry: str, message: str) -> None:
+    with pytest.raises(DepthlrError, match=rf"^{entry.partition('=')[0]} in training.augment is .*{message}"):
+        Training(steps=16, augment=[entry])

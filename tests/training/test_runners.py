@@ -141,10 +141,14 @@ def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
     process = begun(pool)
     waiting = threading.Thread(target=pool.wait, daemon=True)
     waiting.start()
-    pool.close()
+    closing = threading.Thread(
+        target=pool.close, daemon=True
+    )  # a close that hangs is to fail, and not to hang the test
+    closing.start()
+    for thread in (closing, waiting):
+        thread.join(timeout=60)
+        assert not thread.is_alive()
     assert not process.is_alive()
-    waiting.join(timeout=60)
-    assert not waiting.is_alive()
 
 
 def begun(pool: Workers) -> Any:
@@ -320,6 +324,7 @@ def test_a_sentence_crosses_from_worker_processes() -> None:
         outcomes = [outcome for _, outcome in pool.train(CELLS)]
     finally:
         pool.close()
+    assert len(outcomes) == len(CELLS)
     assert all("the loss has shape (16,)" in outcome.failure for outcome in outcomes)
 
 
@@ -442,25 +447,49 @@ def test_the_average_of_a_model_that_cannot_be_copied_begins_at_its_weights() ->
         assert torch.equal(mine, theirs)
 
 
-def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(monkeypatch) -> None:
-    """A smaller one starts anew."""
-    tried = []
+@pytest.fixture
+def lanes(monkeypatch) -> list[Any]:
+    """The runners that `open_executor` opens on a GPU, which train nothing and record how they were opened."""
+    opened = []
 
-    class Opened(Executor):
+    class Lanes(Executor):
         capacity = 4
 
         def __init__(self, task, device, *, most, timeout) -> None:
             super().__init__()
-            tried.append((task, most))
+            assert all(runner.closed for runner in opened), "two runners share the GPU's memory"
+            self.task, self.most, self.closed = task, most, False
+            opened.append(self)
 
         def work(self, timeout=None) -> None:
             while handle := self._next():
                 self._finish(handle, Outcome(np.ones(1, np.float32), 0.0, False))
 
-    monkeypatch.setattr(local, "GraphRunner", Opened)
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(local, "GraphRunner", Lanes)
+    return opened
+
+
+def test_a_larger_size_tries_no_more_lanes_than_the_last_one_kept(lanes) -> None:
+    """A smaller one starts anew."""
     with local.open_executor(lambda size: size, device="cuda") as executor:
         list(executor.train(Cell(size, 0, 0.1) for size in (3, 6, 6, 2)))
-    assert tried == [(3, local.MOST_LANES), (6, 4), (2, local.MOST_LANES)]
+    assert [(runner.task, runner.most) for runner in lanes] == [(3, local.MOST_LANES), (6, 4), (2, local.MOST_LANES)]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_every_runner_that_was_opened_is_closed_also_after_an_error(lanes, error: type[BaseException]) -> None:
+    def train_and_fail() -> None:
+        with local.open_executor(lambda size: size, device="cuda") as executor:
+            for cell, _ in executor.train(Cell(size, 0, 0.1) for size in (3, 6, 9)):
+                if cell.size == 6:
+                    raise error
+
+    with pytest.raises(error):
+        train_and_fail()
+    assert [(runner.task, runner.closed) for runner in lanes] == [(3, True), (6, True)]
 
 
 class Drawing(nn.Module):

@@ -7,22 +7,15 @@ import io
 import os
 import sys
 
-UNUSABLE = (
-    errno.ENAMETOOLONG,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ELOOP,
-    errno.ENOTDIR,
-    errno.EISDIR,
-)  # what a file's name can fail with
+# What a file's name can fail with.
+UNUSABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write to stdout can fail with
 
 
 def main() -> None:
     """Run `depthlr`; a bad input is one sentence on stderr and exit code 2."""
-    _lack_no_stream()  # first of all: what is imported may open files
-    _lack_no_character()
+    _replace_closed_streams()  # first of all: what is imported may open files
+    _replace_missing_characters()
     try:
         from depthlr.cli.app import app
         from depthlr.errors import DepthlrError
@@ -62,7 +55,7 @@ def _drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _lack_no_stream() -> None:
+def _replace_closed_streams() -> None:
     """What is for a stream that was closed by whoever started this goes nowhere."""
     # It takes the closed one's number, too, which would else be that of the next file to be opened.
     for name in ("stdout", "stderr"):
@@ -70,7 +63,7 @@ def _lack_no_stream() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", errors="replace"))
 
 
-def _lack_no_character() -> None:
+def _replace_missing_characters() -> None:
     """A ? stands for a character that a stream's encoding lacks, such as ± in ASCII."""
     # Python's own choices: stdout would raise, stderr write six characters for one and push a picture apart.
     for stream, default in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):

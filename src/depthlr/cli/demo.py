@@ -20,9 +20,9 @@ from depthlr.cli.train_study import train_study
 from depthlr.cli.tune import print_tuning
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
+from depthlr.study.data import load_data
 from depthlr.study.description import MOST_SEEDS, Data, Models, Search, Study
 from depthlr.study.results import Results
-from depthlr.study.task import load_data
 from depthlr.study.tune import Tuning, carry_to_target, source_study, tuned_rate
 from depthlr.training.training import Training
 
@@ -75,7 +75,10 @@ def demo_command(
 
 def _print_errors(tuned: Results, carried: dict[str, CarriedRate]) -> None:
     """Each rule's rate for the target beside the tuned one, with its error in decades."""
-    best = tuned_rate(tuned)
+    if not tuned.tuned_rates:
+        print_note(f"the target has no tuned rate to compare with: {'; '.join(tuned.notes)}")
+        return
+    (best,) = tuned.tuned_rates.values()
     rows = []
     for rule, found in carried.items():
         holds = "-"

@@ -119,9 +119,17 @@ def sweep_command(
         )
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
-    make_executor = None if on is None else Cluster(on, address, cpus, gpus, jobs, tuple(job or ())).executor
+    open_cluster = None if on is None else Cluster(on, address, cpus, gpus, jobs, tuple(job or ())).executor
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
-        results = train_study(wanted, path, serve, workers, Limits(timeout, retries), retry_failed, make_executor)
+        results = train_study(
+            wanted,
+            path,
+            serve=serve,
+            workers=workers,
+            limits=Limits(timeout, retries),
+            retry_failed=retry_failed,
+            open_cluster=open_cluster,
+        )
     _print(results, path, json)
 
 

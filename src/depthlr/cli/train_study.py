@@ -15,22 +15,24 @@ from depthlr.cli.output import print_note
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.models.spec import parse_spec
 from depthlr.present.server import serving
+from depthlr.study.data import load_data
 from depthlr.study.description import Study
-from depthlr.study.executors import MakeExecutor, executor_for
+from depthlr.study.executors import OpenCluster, executor_for
 from depthlr.study.results import Results
 from depthlr.study.run import SweepInterrupted, sweep
-from depthlr.study.task import depths_of, load_data
+from depthlr.study.sizes import depths_of
 from depthlr.training.executor import Limits
 
 
 def train_study(
     study: Study,
     path: Path,
+    *,
     serve: bool = False,
     workers: int | None = None,
     limits: Limits | None = None,
     retry_failed: bool = False,
-    make_executor: MakeExecutor | None = None,
+    open_cluster: OpenCluster | None = None,
 ) -> Results:
     """Run a study into its file, with progress. A signal ends the program with the command that goes on.
 
@@ -41,7 +43,7 @@ def train_study(
         workers: Processes or commands at a time.
         limits: Of each cell.
         retry_failed: Train failed cells again.
-        make_executor: Makes the executor of a cluster. None trains on this machine.
+        open_cluster: Opens the executor of a cluster. None trains on this machine.
     """
     examples, held_out = load_data(study) if study.training.has_length else (None, None)
     depths = None
@@ -58,7 +60,9 @@ def train_study(
                 if serve:
                     print_note(f"follow it at {stack.enter_context(serving(path))}")
                 progress = stack.enter_context(SweepProgress(study))
-                executor = stack.enter_context(executor_for(study, examples, held_out, workers, limits, make_executor))
+                executor = stack.enter_context(
+                    executor_for(study, examples, held_out, workers=workers, limits=limits, open_cluster=open_cluster)
+                )
                 return sweep(
                     study,
                     executor,

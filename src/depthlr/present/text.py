@@ -60,7 +60,7 @@ def tuned_text(results: Results, size: int, none: str = "-") -> str:
 def slope_interval_text(fit: Fit) -> str:
     """`95 % interval −1.62 to −1.24`, or that there is none."""
     if not fit.bounded:
-        return "no interval: add seeds or sizes"
+        return "no interval: add seeds or depths"
     low, high = fit.interval
     return f"{fit.level * 100:g} % interval {signed(low)} to {signed(high)}"
 

@@ -19,10 +19,11 @@ import numpy as np
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Search, Study
-from depthlr.study.record import Record, make_record
+from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Record
 from depthlr.study.search import search_state
+from depthlr.study.sizes import depths_of
 from depthlr.study.store import open_store, read_store
-from depthlr.study.task import depths_of
 from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.command import fill_template
 
@@ -114,7 +115,9 @@ def _read(search: Search, sizes: tuple[int, ...], line: str, number: int) -> Rec
         evaluations = (Evaluation(1, loss, check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)),)
     diverged = failure is not None or not math.isfinite(loss)
     empty = np.zeros(0, np.float32)
-    return make_record(cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), None)
+    return make_record(
+        cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), Judge("budget")
+    )
 
 
 def _loss(value: object, where: str) -> float:

@@ -20,7 +20,7 @@ from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.training.command import template_fields
-from depthlr.training.training import COMMAND_ENTRIES, Training, set_entries
+from depthlr.training.training import COMMAND_ENTRIES, NO_LENGTH, Training, set_entries
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
@@ -144,9 +144,8 @@ class Search:
         if low >= high:
             raise DepthlrError(f"search.low is {low:g} and search.high {high:g}: the low rate must be below the high.")
         check.count("search.points", self.points, least=3, most=MOST_POINTS)
-        set_entries(self, low=low, high=high, seeds=check.counts("search.seeds", self.seeds, least=0))
-        if max(self.seeds) > check.MOST_SEED:
-            raise DepthlrError(f"search.seeds has {max(self.seeds)}: a seed is at most {check.MOST_SEED}.")
+        seeds = check.counts("search.seeds", self.seeds, least=0, most=check.MOST_SEED)
+        set_entries(self, low=low, high=high, seeds=seeds)
         if len(set(self.rates)) < self.points:
             raise DepthlrError(
                 f"search has {self.points} points between {low:g} and {high:g}, so close that some are equal: widen "
@@ -181,7 +180,7 @@ class Study:
         if self.model.spec is None and training.has_length:
             raise DepthlrError("[model] lacks spec: add a line spec = ...")
         if self.model.spec is not None and training.command is None and not training.has_length:
-            raise DepthlrError("training has neither of steps and epochs: give one of them, such as steps = 100.")
+            raise DepthlrError(NO_LENGTH)
         seeds = len(self.search.seeds)
         used = () if training.command is None else template_fields("training.command", training.command)
         if used and "seed" not in used and seeds > 1:

@@ -7,6 +7,7 @@ file is accessed through SQLite only: closing it otherwise would drop the locks 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from depthlr.study.store import cell_columns, check_pages, fact_rows, read_store
 from depthlr.training.cell import Cell
 
 READ_TIMEOUT = 0.5  # seconds to wait for the writer's commit; after that the next reading tries again
+NOT_YET = (sqlite3.Error, OSError, ValueError, RecursionError)  # of a file that is busy, half created or missing
 PAGE = 1000  # records per read transaction
 
 
@@ -47,16 +49,8 @@ class Follower:
 
     def read(self) -> Snapshot | None:
         """The study as it is now, the last one seen while the writer is busy, or None before there is any."""
-        try:
-            with reading(self.path, READ_TIMEOUT) as connection:
-                self._read(connection)
-        except (
-            sqlite3.Error,
-            OSError,
-            ValueError,
-            RecursionError,
-        ):  # not there yet, busy, or half created: wait for it
-            pass
+        with suppress(*NOT_YET), reading(self.path, READ_TIMEOUT) as connection:
+            self._read(connection)
         return self._last
 
     def _forget(self) -> None:

@@ -8,28 +8,23 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
-import torch
 
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, study_from_dict
-from depthlr.training.cell import Cell, Evaluation, Outcome
-from depthlr.training.device import available_cores, default_device
-from depthlr.version import VERSION
+from depthlr.study.environment import Environment
+from depthlr.training.cell import Cell, Evaluation
 
 HEAD_COLUMNS = ("size", "seed", "rate", "loss", "diverged", "seconds", "finished")
 RECORD_COLUMNS = (*HEAD_COLUMNS, "losses", "sha256", "evaluations", "failure")
 TYPES = (int, int, float, float, int, float, str, bytes, str, bytes, str)  # of the columns
 EVALUATION_BYTES = 3 * 8
-MOST_FAILURE = 500  # characters of a reason
 
 
 @dataclass(frozen=True)
@@ -72,57 +67,6 @@ class Record:
         return (*values, int(diverged), seconds, finished, self.losses, self.sha256, self.evaluations, self.failure)
 
 
-def make_record(cell: Cell, outcome: Outcome, judged_last: int | None, *, metric: str = "budget") -> Record:
-    """The record of a finished cell. A loss that is not finite counts as diverged.
-
-    Args:
-        cell: The cell.
-        outcome: What its executor returned. If it has a `loss`, the cell is judged by it.
-        judged_last: Judge the cell by the mean loss of this many last steps. None takes all steps.
-        metric: "validation" judges it by its last evaluation instead.
-    """
-    losses = np.ascontiguousarray(outcome.losses, dtype="<f4")
-    judged = losses.tolist() if judged_last is None else losses[-judged_last:].tolist()
-    if outcome.loss is not None:
-        judged = [outcome.loss]
-    elif metric == "validation":
-        judged = [one.loss for one in outcome.evaluations[-1:]]
-    sound = bool(judged) and bool(np.isfinite(losses).all()) and all(map(math.isfinite, judged))
-    diverged = bool(outcome.diverged) or not sound
-    # fsum: the same on any machine. SQLite keeps -0.0 as 0.0, which would not match the digest.
-    loss = math.inf if diverged else math.fsum(judged) / len(judged) + 0.0
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [(one.steps, one.loss, one.accuracy) for one in outcome.evaluations]
-    evaluations = np.array(rows, dtype="<f8").tobytes()  # None becomes NaN
-    failure = _one_line(outcome.failure or "")
-    return Record(cell, loss, diverged, outcome.seconds + 0.0, now, losses.tobytes(), evaluations, failure)
-
-
-def stored_metric(record: Record, metric: str, epochs: int | None) -> float | None:
-    """A finished cell's loss by a metric that was stored with it, or None if it was not stored.
-
-    Args:
-        record: The cell.
-        metric: As `Results.by` takes it.
-        epochs: How many epochs a run has, if its length was given so; `last_epoch` needs to know.
-    """
-    losses = np.frombuffer(record.losses, "<f4").astype(np.float64)
-    if metric == "budget" and len(losses):
-        return math.fsum(losses) / len(losses)
-    if metric == "last_epoch" and len(losses) and epochs is not None:
-        last = losses[-(len(losses) // epochs) :]
-        return math.fsum(last) / len(last)
-    evaluations = {one.steps: one for one in record.evaluated()}
-    if metric == "error" and evaluations and (accuracy := evaluations[max(evaluations)].accuracy) is not None:
-        return 1 - accuracy
-    evaluated = re.fullmatch(r"validation(?:@(0?\.\d{1,9}|\d(?:\.\d+)?e-\d\d))?", metric)
-    if evaluated is not None and evaluations:
-        steps = max(1, round(float(evaluated[1] or 1) * max(evaluations)))
-        if steps in evaluations:
-            return evaluations[steps].loss
-    return None
-
-
 def read_record(row: Sequence[Any]) -> Record | None:
     """Read a record. None if a bit of it has changed, or if it is not ours.
 
@@ -145,34 +89,6 @@ def read_record(row: Sequence[Any]) -> Record | None:
         and len(losses) % 4 == len(evaluations) % EVALUATION_BYTES == 0
     )
     return found if possible and found.sha256 == sha256 else None
-
-
-@dataclass(frozen=True)
-class Environment:
-    """A machine with its software; two sweeps of one study may have run on two."""
-
-    device: str  # a GPU's name, or `CPU, 2 cores`
-    torch: str
-    depthlr: str
-    python: str
-
-    def __str__(self) -> str:
-        return f"{self.device} (torch {self.torch}, depthlr {self.depthlr}, Python {self.python})"
-
-
-def current_environment(device: str | None = None) -> Environment:
-    """The environment of this process.
-
-    Args:
-        device: A device as torch names it. None takes the one that `open_executor` chooses.
-    """
-    device = device or default_device()
-    if device.startswith("cuda"):
-        name = torch.cuda.get_device_name(device)
-    else:
-        cores = available_cores()
-        name = "CPU, 1 core" if cores == 1 else f"CPU, {cores} cores"
-    return Environment(name, torch.__version__, VERSION, platform.python_version())
 
 
 @dataclass(frozen=True)
@@ -212,14 +128,6 @@ def read_facts(rows: Mapping[str, str]) -> Content:
 def _environment(entries: Mapping[str, Any]) -> Environment:
     """As it was stored. Another version of depthlr may have stored more or less of it."""
     return Environment(**{one.name: str(entries.get(one.name, "unknown")) for one in fields(Environment)})
-
-
-def _one_line(text: str) -> str:
-    """Without what a terminal or a table would take for something else."""
-    text = text[:MOST_FAILURE]
-    for mark in set(text):
-        text = text if mark.isprintable() else text.replace(mark, " ")
-    return text
 
 
 def _is_date(text: str) -> bool:

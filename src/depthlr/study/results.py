@@ -17,7 +17,9 @@ from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.study.curves import Curve, chance_loss, doubts
 from depthlr.study.description import Study
-from depthlr.study.record import Content, Environment, Record, stored_metric
+from depthlr.study.environment import Environment
+from depthlr.study.judge import stored_metric
+from depthlr.study.record import Content, Record
 from depthlr.study.search import SearchState, search_state
 from depthlr.study.store import read_store
 from depthlr.training.cell import Cell

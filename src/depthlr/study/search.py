@@ -8,12 +8,11 @@ from the start.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from depthlr.study.adaptive import Plan, adaptive
 from depthlr.study.description import Search, Study
+from depthlr.study.progress import CellCounts, Estimate
 from depthlr.study.record import Record
 from depthlr.training.cell import Cell
 
@@ -29,19 +28,6 @@ def exhaustive(search: Search, sizes: Sequence[int]) -> Plan:
 
 
 PLANS: dict[str, Callable[[Search, Sequence[int]], Plan]] = {"grid": exhaustive, "adaptive": adaptive}
-PRIOR_CELLS = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
-PRIOR_PAIRS = 2  # the weight of PRIOR_CELLS in the mean, in pairs of size and seed
-LEAST_CELLS = 2  # the fewest cells that a pair of size and seed takes, at the edge of the grid
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Cells still to run; `seconds` is for the likely number, as if run one by one, and None before the first."""
-
-    least: int
-    likely: int
-    most: int
-    seconds: float | None
 
 
 class SearchState:
@@ -80,8 +66,8 @@ class SearchState:
         """How many losses are known."""
         return len(self._losses)
 
-    def add(self, cell: Cell, loss: float, seconds: float | None = None) -> bool:
-        """Add a loss. Return True if that was the last one of a wave, so that `missing` is the next wave.
+    def add(self, cell: Cell, loss: float, seconds: float | None = None) -> None:
+        """Add a loss. After the last one of a wave, `missing` is the next wave.
 
         Args:
             cell: The trained cell.
@@ -89,13 +75,10 @@ class SearchState:
             seconds: How long it took, if that is known.
         """
         self._keep(cell, loss, seconds)
-        if cell not in self._missing:
-            return False
-        del self._missing[cell]
-        if self._missing:
-            return False
-        self._advance()
-        return True
+        if cell in self._missing:
+            del self._missing[cell]
+            if not self._missing:
+                self._advance()
 
     def nothing_missing(self, size: int) -> bool:
         """Whether the current wave asks for no more cells of a size.
@@ -149,87 +132,3 @@ def search_state(study: Study, records: Iterable[Record]) -> SearchState:
     losses = {cell: record.loss for cell, record in known.items()}
     seconds = {cell: record.seconds for cell, record in known.items()}
     return SearchState(study.search, study.model.sizes, losses, seconds)
-
-
-class CellCounts:
-    """Counts of cells by size, from which the estimate is made.
-
-    Args:
-        search: The grid and the seeds.
-        sizes: The sizes, ascending.
-    """
-
-    def __init__(self, search: Search, sizes: Sequence[int]) -> None:
-        self._search, self._sizes = search, sizes
-        self.missing: Counter[int] = Counter()
-        self._done: Counter[int] = Counter()
-        self._asked: Counter[int] = Counter()  # done or missing; without the pair that scans the grid
-        self._seeds: dict[int, set[int]] = {}  # by size, the seeds of the cells in `_asked`
-        self._seconds, self._layers = 0.0, 0
-
-    def finish(self, cell: Cell, seconds: float | None, *, asked: bool = False) -> None:
-        """Count a finished cell.
-
-        Args:
-            cell: The cell.
-            seconds: How long it took, if that is known.
-            asked: It was counted as missing until now.
-        """
-        self._done[cell.size] += 1
-        if asked:
-            self.missing[cell.size] -= 1
-        else:
-            self._count_asked(cell)
-        if seconds is not None:
-            self._seconds += seconds
-            self._layers += cell.size
-
-    def add_missing(self, cells: Iterable[Cell]) -> None:
-        """Count the cells of a new wave, which are missing.
-
-        Args:
-            cells: The cells that are not trained yet.
-        """
-        for cell in cells:
-            self.missing[cell.size] += 1
-            self._count_asked(cell)
-
-    def _count_asked(self, cell: Cell) -> None:
-        """Count a cell that the search asked for, without the pair of size and seed that scans the grid."""
-        if (cell.size, cell.seed) != (self._sizes[0], self._search.seeds[0]):
-            self._asked[cell.size] += 1
-            self._seeds.setdefault(cell.size, set()).add(cell.seed)
-
-    def estimate(self) -> Estimate:
-        """How many cells are still to come. The cost of a cell is assumed to be proportional to its size."""
-        now = next((size for size in self._sizes if self.missing[size]), None)
-        if now is None:
-            return Estimate(0, 0, 0, 0.0 if self._layers else None)
-        search, each = self._search, len(self._search.seeds)
-        left = {size: search.points * each - self._done[size] for size in self._sizes if size >= now}
-        if search.kind == "grid":
-            likely, least = left, sum(left.values())
-        else:
-            before = [size for size in self._seeds if size < now]
-            pairs = sum(len(self._seeds[size]) for size in before)
-            finished = sum(self._asked[size] for size in before), pairs
-            at_work = finished[0] + self._asked[now], pairs + len(self._seeds.get(now, ()))
-            # A size that is not finished counts once its pairs took more than those of the others.
-            a_size = round(each * max(mean_cells(*finished), mean_cells(*at_work)))
-            likely = {size: min(most, a_size) for size, most in left.items()}
-            likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
-            least = self.missing[now] + sum(min(LEAST_CELLS * each, left[size]) for size in left if size != now)
-        seconds = None
-        if self._layers:
-            seconds = self._seconds / self._layers * sum(size * count for size, count in likely.items())
-        return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
-
-
-def mean_cells(cells: int, pairs: int) -> float:
-    """How many cells a size and seed are expected to take.
-
-    Args:
-        cells: The cells that other pairs of size and seed took.
-        pairs: The number of these pairs.
-    """
-    return (PRIOR_PAIRS * PRIOR_CELLS + cells) / (PRIOR_PAIRS + pairs)

@@ -25,8 +25,9 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
+from depthlr.study.environment import Environment
 from depthlr.study.lock import lock
-from depthlr.study.record import RECORD_COLUMNS, Content, Environment, Record, read_facts, read_record
+from depthlr.study.record import RECORD_COLUMNS, Content, Record, read_facts, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
@@ -39,9 +40,8 @@ SQL_TABLES = (
     "CREATE TABLE cells (size INTEGER, seed INTEGER, rate REAL, loss REAL, diverged INTEGER, seconds REAL, "
     "finished TEXT, losses BLOB, sha256 TEXT, evaluations BLOB, failure TEXT, PRIMARY KEY (size, seed, rate))",
 )
-WITHOUT_EVALUATIONS = SQL_TABLES[1].replace(
-    "evaluations BLOB, failure TEXT, ", ""
-)  # as cells were kept before runs were evaluated
+# As cells were kept before runs were evaluated.
+WITHOUT_EVALUATIONS = SQL_TABLES[1].replace("evaluations BLOB, failure TEXT, ", "")
 DIGESTS = "sha256"  # the row of facts that holds the digests of the others, by name
 # What SQLite's integrity check says of single rows and indexes; all else it says is of broken pages.
 ROW_COMPLAINT = re.compile(

@@ -21,7 +21,7 @@ from depthlr.law.rules import RULES, recommended_rule
 from depthlr.models.build import build
 from depthlr.study.description import Search, Study
 from depthlr.study.results import Results
-from depthlr.study.task import task_at, training_in_steps
+from depthlr.study.sizes import task_at, training_in_steps
 from depthlr.trace.depth import effective_depth
 from depthlr.transfer.rules import Recipe, transfer_rate
 

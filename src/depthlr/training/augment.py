@@ -50,16 +50,17 @@ def parse_augment(value: object) -> tuple[str, ...] | str:
 
 def _parameter(kind: str, text: str) -> str:
     """What stands behind the equals sign: nothing for flip, pixels for crop, the Beta distribution's parameter else."""
+    wrong = DepthlrError(f"an entry of training.augment is {kind}={text}: write flip, crop=4, mixup=0.2 or cutmix=1.")
+    if kind == "flip":
+        if text:
+            raise wrong
+        return ""
     try:
-        if kind == "flip" and not text:
-            return ""
-        if kind == "crop":
-            return str(check.count("crop", int(text or 4), most=MOST_PADDING))
-        if kind in {"mixup", "cutmix"}:
-            return f"{check.rate(kind, float(text or 1.0)):g}"
+        number = int(text or 4) if kind == "crop" else float(text or 1.0)
     except ValueError:
-        pass
-    raise DepthlrError(f"an entry of training.augment is {kind}={text}: write flip, crop=4, mixup=0.2 or cutmix=1.")
+        raise wrong from None
+    name = f"{kind} in training.augment"
+    return str(check.count(name, number, most=MOST_PADDING)) if kind == "crop" else f"{check.rate(name, number):g}"
 
 
 def _options(augment: tuple[str, ...]) -> dict[str, str]:

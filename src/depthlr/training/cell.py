@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, exit_text, kind_and_message
 
 DIVERGENCE_CHECKS = 16  # how often a run is checked for divergence
 
@@ -54,7 +54,7 @@ def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
     try:
         return train()
     except SystemExit as error:
-        reason = f"the model, its loss or its data called sys.exit({'' if error.code is None else repr(error.code)})"
+        reason = exit_text(error)
     except Exception as error:
         reason = str(error).rstrip(".") if isinstance(error, DepthlrError) else kind_and_message(error)
     return failed_outcome(reason, time.monotonic() - start)

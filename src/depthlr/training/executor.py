@@ -89,7 +89,7 @@ class Executor(ABC):
     def __init__(self) -> None:
         self._waiting: deque[Handle] = deque()
         self._finished: list[Handle] = []
-        self._open = 0  # submitted, and neither finished nor cancelled
+        self._unfinished = 0  # submitted, and neither finished nor cancelled
 
     def submit(self, cell: Cell) -> Handle:
         """Queue a cell.
@@ -99,15 +99,15 @@ class Executor(ABC):
         """
         handle = Handle(cell, self)
         self._waiting.append(handle)
-        self._open += 1
+        self._unfinished += 1
         return handle
 
     def wait(self) -> list[Handle]:
         """Block until a cell is finished; return those finished since the last call, or none if none is left."""
-        while self._open and not self._finished:
+        while self._unfinished and not self._finished:
             self.work()
-            if not self._finished and not self.busy() and self._peek() is None and self._open:
-                raise DepthlrError(f"The executor {type(self).__name__} gave no result for {self._open} cells.")
+            if not self._finished and not self.busy() and self._peek() is None and self._unfinished:
+                raise DepthlrError(f"The executor {type(self).__name__} gave no result for {self._unfinished} cells.")
         return self._collected()
 
     def train(self, cells: Iterable[Cell]) -> Generator[tuple[Cell, Outcome], None, None]:
@@ -149,7 +149,7 @@ class Executor(ABC):
         if handle._begun and not self.stop(handle):
             return False
         handle._cancelled = True
-        self._open -= 1
+        self._unfinished -= 1
         return True
 
     @abstractmethod
@@ -200,7 +200,7 @@ class Executor(ABC):
         if handle.open:
             handle._outcome = outcome
             self._finished.append(handle)
-            self._open -= 1
+            self._unfinished -= 1
 
 
 class InProcess(Executor):
@@ -243,8 +243,8 @@ class JobExecutor(Executor):
         if not self._jobs:
             return
         limit = math.inf if self._limits.timeout is None else self._limits.timeout
-        longest = 0.0 if limit == math.inf else max(map(_seconds, self._jobs.values()))
-        wait = max(0.0, limit - longest if timeout is None else min(limit - longest, timeout))
+        left = limit - max(map(_seconds, self._jobs.values()))
+        wait = max(0.0, min(left, math.inf if timeout is None else timeout))
         for job in self._wait(list(self._jobs), None if wait == math.inf else wait):
             handle = self._jobs.pop(job)
             outcome = self._outcome(job)
@@ -252,7 +252,7 @@ class JobExecutor(Executor):
                 self._finish(handle, outcome)
             elif handle.tries > self._limits.retries:
                 self._finish(handle, failed_outcome(outcome, _seconds(handle)))
-            else:  # first of all
+            else:  # again, before the cells that wait
                 handle._begun = False
                 self._waiting.appendleft(handle)
         for handle in list(self._jobs.values()):

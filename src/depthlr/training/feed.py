@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from depthlr.data.batches import Batch
 from depthlr.data.examples import Examples, is_on_host
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 
 class Feed:
@@ -102,9 +102,5 @@ class _Batches(Dataset[Batch | DepthlrError]):
 
 def _read(examples: Examples, indices: Tensor) -> Batch:
     """Read a batch, or raise one sentence: data sets are other people's code, and their files may be damaged."""
-    try:
+    with one_sentence_errors(f"a batch of {examples.name} could not be read"):
         return examples.batch(indices)
-    except DepthlrError:
-        raise
-    except Exception as error:
-        raise DepthlrError(f"a batch of {examples.name} could not be read ({kind_and_message(error)}).") from error

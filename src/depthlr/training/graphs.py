@@ -27,11 +27,7 @@ MOST_LANES = 16
 WARM_UP, TIMED = 2, 8  # steps of every lane, or all it has, to see whether another one pays
 DEVICE_ERROR: Any = getattr(torch, "AcceleratorError", ())  # of CUDA itself, in PyTorch 2.8 and newer
 PAYS = 0.97  # another doubling of lanes must take at most this share of the time per step and cell
-WAYS = (
-    "captured",
-    "compiled",
-    "eager",
-)  # of taking a step, the fastest first; where one fails, the next is tried
+WAYS = ("captured", "compiled", "eager")  # of taking a step, the fastest first; where one fails, the next is tried
 
 
 @dataclass

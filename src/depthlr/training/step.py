@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from depthlr.data.examples import Examples, one_pass
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.trace.interface import LossFn
 from depthlr.training.augment import augment_batch
 from depthlr.training.cell import Evaluation
@@ -25,6 +27,7 @@ from depthlr.training.feed import Feed, open_feed
 from depthlr.training.task import Task, logits_and_labels, mean_cross_entropy
 
 IGNORED = -100  # the label that cross-entropy leaves out
+_sentences = partial(one_sentence_errors, but=(torch.cuda.OutOfMemoryError,))  # then fewer lanes are tried
 
 
 class TrainingStep:
@@ -51,7 +54,7 @@ class TrainingStep:
         losses: list[Tensor] = []
         for part, drawn in zip(indices.chunk(parts), chance.chunk(parts), strict=True):
             loss = self._loss(part, drawn)
-            with one_sentence_errors("the loss has no gradient, its backward pass failed"):
+            with _sentences("the loss has no gradient, its backward pass failed"):
                 gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
             losses.append(loss.detach().float())
             for parameter, gradient in zip(self._parameters, gradients, strict=True):
@@ -184,8 +187,9 @@ class WeightAverage:
         Args:
             model: The model of the run.
         """
-        for mine, theirs in self._pairs(model):
-            mine.copy_(theirs)
+        mine = chain(self.model.parameters(), self.model.buffers())
+        for tensor, start in zip(mine, chain(model.parameters(), model.buffers()), strict=True):
+            tensor.copy_(start)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
@@ -199,10 +203,6 @@ class WeightAverage:
         for buffer, new_buffer in zip(self.model.buffers(), model.buffers(), strict=True):
             buffer.copy_(new_buffer)
 
-    def _pairs(self, model: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from zip(self.model.parameters(), model.parameters(), strict=True)
-        yield from zip(self.model.buffers(), model.buffers(), strict=True)
-
 
 def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -> Tensor:
     """A scalar on which a step can be taken, or one sentence on why there is none: models are other people's code.
@@ -213,9 +213,9 @@ def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -
         target: Its targets.
         loss_fn: Takes the output and the targets.
     """
-    with one_sentence_errors("the model failed on a batch"):
+    with _sentences("the model failed on a batch"):
         output = model(inputs)
-    with one_sentence_errors("the loss failed on the model's output"):
+    with _sentences("the loss failed on the model's output"):
         loss: Any = loss_fn(output, target)
     if not isinstance(loss, Tensor):
         raise DepthlrError(f"the loss is of type {type(loss).__name__}: return one number as a tensor.")
@@ -224,18 +224,3 @@ def loss_on(model: nn.Module, inputs: Tensor, target: Tensor, loss_fn: LossFn) -
     if not loss.requires_grad:
         raise DepthlrError("the loss does not depend on any trainable parameter: compute it from the model's output.")
     return loss.reshape(())
-
-
-@contextmanager
-def one_sentence_errors(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside as one sentence, except a GPU's lack of memory: fewer lanes are tried then.
-
-    Args:
-        what: What went wrong, the beginning of the sentence.
-    """
-    try:
-        yield
-    except (DepthlrError, torch.cuda.OutOfMemoryError):
-        raise
-    except Exception as error:
-        raise DepthlrError(f"{what} ({kind_and_message(error)}).") from error

@@ -29,6 +29,7 @@ CHOICES = {
 }
 OPTIMIZER_OPTIONS = ("weight_decay", "momentum", "betas", "eps", "decay", "muon")
 LOSS = "cross_entropy"
+NO_LENGTH = "training has neither of steps and epochs: give one of them, such as steps = 100."
 MOMENTUM = 0.9
 WARMUP = 0.1
 COMMAND_ENTRIES = ("command", "result", "key", "shell")  # entries of a study that a command trains
@@ -77,7 +78,7 @@ class Training:
         if not self.has_length:
             self._check_nothing_else()
             return
-        self._refuse_unless("command", False, "steps or epochs are set too: the command has a length of its own")
+        self._refuse("command", "steps or epochs are set too: the command has a length of its own")
         if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
             raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
         check_optimizer("training.optimizer", self.optimizer)
@@ -142,7 +143,7 @@ class Training:
     def _check_command(self) -> None:
         if self.command is None:
             for entry in COMMAND_ENTRIES[1:]:
-                self._refuse_unless(entry, False, "there is no training.command")
+                self._refuse(entry, "there is no training.command")
             return
         used = template_fields("training.command", self.command)
         if not used >= {"rate", "size"}:
@@ -173,20 +174,18 @@ class Training:
                 continue
             if self.command is not None:
                 raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
-            raise DepthlrError("training has neither of steps and epochs: give one of them, such as steps = 100.")
+            raise DepthlrError(NO_LENGTH)
 
     def _momentum(self) -> float | None:
         if self.optimizer == "momentum":
             return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
-        self._refuse_unless(
-            "momentum", False, f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum"
-        )
+        self._refuse("momentum", f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum")
         return None
 
     def _warmup(self) -> float | None:
         if self.schedule not in WARMING:
             reason = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
-            self._refuse_unless("warmup", False, f"the schedule is {self.schedule}: {reason}")
+            self._refuse("warmup", f"the schedule is {self.schedule}: {reason}")
             return None
         length = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup)
         if length == 0:
@@ -202,13 +201,12 @@ class Training:
     def _check_recipe(self) -> None:
         """Entries that may be left out."""
         adam = self.optimizer in {"adam", "adamw", "muon"}
-        self._refuse_unless("betas", adam, f"{self.optimizer} takes none")
-        self._refuse_unless("eps", adam, f"{self.optimizer} takes none")
-        self._refuse_unless("muon", self.optimizer == "muon", f"the optimizer is {self.optimizer}")
-        self._refuse_unless(
-            "label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own"
-        )
-        self._refuse_unless("cooldown", self.schedule == "wsd", f"the schedule is {self.schedule}")
+        self._refuse("betas", f"{self.optimizer} takes none", unless=adam)
+        self._refuse("eps", f"{self.optimizer} takes none", unless=adam)
+        self._refuse("muon", f"the optimizer is {self.optimizer}", unless=self.optimizer == "muon")
+        of_ours = "it is of cross_entropy alone, and the loss is your own"
+        self._refuse("label_smoothing", of_ours, unless=self.loss == LOSS)
+        self._refuse("cooldown", f"the schedule is {self.schedule}", unless=self.schedule == "wsd")
         if self.betas is not None:
             if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
                 raise DepthlrError(f"training.betas is {self.betas!r}: give two numbers, such as [0.9, 0.95].")
@@ -232,8 +230,8 @@ class Training:
             shares = tuple(check.share("an entry of training.evaluate_at", share) for share in self.evaluate_at)
             set_entries(self, evaluate_at=shares)
 
-    def _refuse_unless(self, entry: str, allowed: bool, reason: str) -> None:
-        if getattr(self, entry) is not None and not allowed:
+    def _refuse(self, entry: str, reason: str, *, unless: bool = False) -> None:
+        if getattr(self, entry) is not None and not unless:
             raise DepthlrError(f"training.{entry} is set, but {reason}.")
 
 

@@ -29,6 +29,14 @@ from depthlr.training.executor import Handle, JobExecutor, Limits
 from depthlr.training.serial import SerialExecutor
 from depthlr.training.task import MakeTask
 
+DIED_AT_START = (
+    "a worker process died as it started (out of memory, killed, or started by a script that does not sweep under "
+    'if __name__ == "__main__"); what had finished is kept: mend that, or take fewer workers '
+    "(depthlr sweep --workers 1), and go on."
+)
+START_SECONDS = 300.0  # which a process has to import torch and load the task, besides the time limit of its cell
+_READY = "ready"
+
 
 class Workers(JobExecutor):
     """A pool of processes. `make_task(size)` is called in the workers, so it must be picklable."""
@@ -116,15 +124,6 @@ class _Worker:
     connection: Connection
     ready: bool = False  # it has sent its first word
     outcome: Outcome | None = None  # of its cell, once it is done
-
-
-DIED_AT_START = (
-    "a worker process died as it started (out of memory, killed, or started by a script that does not sweep under "
-    'if __name__ == "__main__"); what had finished is kept: mend that, or take fewer workers '
-    "(depthlr sweep --workers 1), and go on."
-)
-START_SECONDS = 300.0  # which a process has to import torch and load the task, besides the time limit of its cell
-_READY = "ready"
 
 
 def _exit_text(code: int | None) -> str:

@@ -1,8 +1,7 @@
-"""From a study to what a runner trains: the data, the model of one size, its initialization, the budget, its depth."""
+"""The sizes of a study: the task of each, which is its model with data, initialization and length, and its depth."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from itertools import chain
 from typing import cast
@@ -10,47 +9,17 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from depthlr.data.batches import steps_per_epoch
-from depthlr.data.examples import Examples, split
-from depthlr.data.sources import load, load_parts, parse_name
-from depthlr.errors import DepthlrError
+from depthlr.data.examples import Examples
 from depthlr.init.plan import BranchScale, ParameterInit, Variance, apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.inputs import Example
-from depthlr.python_name import is_python_name, python_callable
+from depthlr.python_name import python_callable
 from depthlr.random_states import preserve_random_states
+from depthlr.study.data import epoch_steps
 from depthlr.study.description import Study
 from depthlr.trace.depth import effective_depth
 from depthlr.training.task import Task, mean_cross_entropy
 from depthlr.training.training import LOSS, Training
-
-
-def load_data(study: Study) -> tuple[Examples, Examples | None]:
-    """The examples that a study trains on, and those that it is evaluated on, if any.
-
-    Args:
-        study: The study.
-    """
-    data, held_out = study.data, study.data.validation
-    if held_out is None:
-        return load(data.name, data.folder), None
-    if isinstance(held_out, str) and is_python_name(parse_name(held_out)[0]):
-        return load(data.name, data.folder), load(held_out, data.folder)
-    if isinstance(held_out, str):
-        return load_parts(data.name, held_out, data.folder)
-    return split(load(data.name, data.folder), held_out)
-
-
-def data_digest(examples: Examples | None, held_out: Examples | None = None) -> str | None:
-    """What a study's file remembers of its data: the digest of the examples, or of both parts.
-
-    Args:
-        examples: The training data. None if another program has them.
-        held_out: What cells are evaluated on, if anything.
-    """
-    if examples is None or held_out is None:
-        return None if examples is None else examples.digest
-    return hashlib.sha256(f"{examples.digest} {held_out.digest}".encode()).hexdigest()
 
 
 def task_at(study: Study, size: int, examples: Examples, held_out: Examples | None = None) -> Task:
@@ -84,7 +53,16 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
     training = training_in_steps(study, examples)
     data = study.data
-    return Task(built, initialize, examples, training, loss_fn, data.limit, held_out, data.loaders or 0)
+    return Task(
+        built,
+        initialize,
+        examples,
+        training,
+        loss_fn,
+        limit=data.limit,
+        held_out=held_out,
+        loaders=data.loaders or 0,
+    )
 
 
 def training_in_steps(study: Study, examples: Examples) -> Training:
@@ -98,31 +76,6 @@ def training_in_steps(study: Study, examples: Examples) -> Training:
     if given.epochs is None:
         return given
     return given.for_steps(given.epochs * epoch_steps(study, examples))
-
-
-def epoch_steps(study: Study, examples: Examples) -> int:
-    """Steps in one pass over the examples that the study takes.
-
-    Args:
-        study: The study.
-        examples: What it trains on.
-    """
-    count = len(examples) if study.data.limit is None else min(len(examples), study.data.limit)
-    return steps_per_epoch(count, study.training.batch)
-
-
-def judged_steps(study: Study, examples: Examples | None) -> int | None:
-    """How many of its last steps a cell is judged by; None for all of them.
-
-    Args:
-        study: The study.
-        examples: What it trains on.
-    """
-    if study.training.metric != "last_epoch":
-        return None
-    if examples is None:
-        raise DepthlrError("The metric last_epoch needs to know how long an epoch is: pass the examples.")
-    return epoch_steps(study, examples)
 
 
 def _tensors(model: nn.Module) -> Iterator[Tensor]:
