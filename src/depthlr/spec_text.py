@@ -1,7 +1,7 @@
 """The text form `name?key=value&key=value` that names models (`cnn?layers=8`) and data sets (`images?size=64`).
 
 A value with special characters stands in quotes: `x="a&b"`. Model arguments are typed by `parse_value`: `8`, `0.1`,
-`true`, `none`, `gelu`, `"any text"`, `3,4`, `()`. Options of data sets stay text.
+`true`, `none`, `gelu`, `"any text"`, `3,4` or `[3,4]`, `()`. Options of data sets stay text.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def unquote(text: str) -> str:
 
 
 def parse_value(text: str) -> Value:
-    """Read a value: `3,4` is a tuple, `3,` a tuple of one, `()` the empty tuple, anything else a scalar.
+    """Read a value: `3,4`, `[3,4]` and `(3,4)` are a tuple, `3,` a tuple of one, `()` the empty one, all else a scalar.
 
     Args:
         text: the text of one value.
@@ -88,10 +88,9 @@ def parse_value(text: str) -> Value:
     Raises:
         DepthlrError: the text is neither a number, a word, nor in quotes.
     """
-    if text == "()":
-        return ()
-    pieces = split_unquoted(text, ",")
-    if len(pieces) == 1:
+    in_brackets = text[:1] + text[-1:] in ("()", "[]")
+    pieces = split_unquoted(text[1:-1] if in_brackets else text, ",")
+    if len(pieces) == 1 and not in_brackets:
         return _parse_scalar(text)
     if pieces[-1] == "":
         pieces.pop()
@@ -127,7 +126,9 @@ def _parse_scalar(text: str) -> Scalar:
         return unquote(text)
     if BARE.fullmatch(text):
         return text
-    raise DepthlrError(f'The value {text!r} cannot be read: put text with special characters in quotes, x="a b".')
+    raise DepthlrError(
+        f'The value {text!r} cannot be read: put special characters in quotes, x="a b", and write lists as 3,4.'
+    )
 
 
 def _format_scalar(value: Scalar) -> str:

@@ -42,6 +42,16 @@ def test_transfer_prints_the_rate_alone_on_stdout(run, target: int, rate: str) -
     assert "assumes" in err
 
 
+def test_transfer_takes_any_optimizer_and_schedule_that_the_rule_ignores(run) -> None:
+    depths = ["transfer", "--rate", "0.1", "--from", "4", "--to", "8"]
+    expected = run(*depths, "--rule", "constant")[1]
+    for schedule in ("cosine", "linear", "wsd", "my_package.training:decay"):
+        code, out, err = run(*depths, "--schedule", schedule, "--optimizer", "lamb")
+        assert (code, out) == (0, expected), err
+    models = ["transfer", "--rate", "0.1", "--from", "mlp?layers=3&width=4", "--to", "mlp?layers=7&width=4"]
+    assert run(*models, "--optimizer", "lamb", "--rule", "constant")[1] == expected
+
+
 def test_transfer_between_models_warns_of_widths(run) -> None:
     code, out, err = run("transfer", "--rate", "1e-2", "--from", "vit?blocks=12", "--to", "vit?blocks=6&width=192")
     assert (code, out) == (0, "2.53e-2\n")
@@ -278,6 +288,14 @@ def test_demo_prints_the_rate_if_the_target_has_no_optimum_to_compare_it_with(ru
     [
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "lw"], "no rule 'lw'"),
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "sdg"], "no optimizer 'sdg'"),
+        (
+            ["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "lamb"],
+            "or a rule that is the same for every optimizer, such as constant",
+        ),
+        (
+            ["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--schedule", "constnat"],
+            "--schedule is 'constnat' (did you mean 'constant'?): choose from constant, warmup, cosine",
+        ),
         (["transfer", "--rate", "-1", "--from", "4", "--to", "8"], "The rate is -1.0: give a finite number above 0"),
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "measured"], "is a depth: name models"),
         (["transfer", "--rate", "0.1", "--from", "nothing", "--to", "8"], "no model 'nothing'"),

@@ -1,5 +1,6 @@
 """Building any model from its text."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -231,7 +232,9 @@ def test_timm_models_run_on_their_example(timm_module):
     ("text", "message"),
     [
         ("timm/resnet5", "timm has no model 'resnet5' .did you mean 'resnet"),
-        ("timm/resnet18?layerz=3", "does not take these arguments"),
+        ("timm/resnet18?layerz=3", r"timm/resnet18 takes no argument 'layerz' \(did you mean 'layers'\?\)\.$"),
+        ("timm/test_vit?depth=four", "timm/test_vit does not take depth=four: "),
+        ("timm/test_vit?img_size=32&depth=0", "timm/test_vit with depth=0 has no blocks: give a depth of at least 1"),
         ("timm/resnet18?pretrained=true", "pretrained weights are not supported"),
         ("timm/test_vit?embed_dim=33", r"^timm/test_vit\?embed_dim=33 could not be built \(AssertionError: .*\)\.$"),
         ("timm/vit_tiny_patch16_224?patch_size=0", r"could not be built \(ZeroDivisionError: .*\)\.$"),
@@ -240,6 +243,34 @@ def test_timm_models_run_on_their_example(timm_module):
 def test_timm_slips_are_one_sentence(timm_module, text, message):
     with pytest.raises(DepthlrError, match=message):
         build(text, meta=True)
+
+
+@pytest.mark.usefixtures("timm_module")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("vit_tiny_patch16_224?depth=4", "did you mean 'timm/vit_tiny_patch16_224'?"),
+        ("llama", "did you mean 'hf/llama'?"),
+        ("hf/gpt2?n_layer=0", "hf/gpt2 with these arguments has no layers"),
+    ],
+)
+def test_a_model_of_a_library_is_named_with_its_library(text, message):
+    with pytest.raises(DepthlrError, match=re.escape(message)):
+        build(text, meta=True)
+
+
+def test_a_name_is_refused_without_the_libraries_too(monkeypatch):
+    for package in ("timm", "transformers"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DepthlrError, match=r"There is no model 'resnet18' .did you mean 'resnet'"):
+        build("resnet18")
+
+
+def test_lists_may_stand_in_brackets(timm_module):
+    expected, _ = build("timm/convnext_atto?depths=1,1,2,1", meta=True)
+    for text in ("[1,1,2,1]", "(1,1,2,1)"):
+        model, _ = build(f"timm/convnext_atto?depths={text}", meta=True)
+        assert len(list(model.parameters())) == len(list(expected.parameters()))
 
 
 @pytest.mark.parametrize(("package", "text"), [("timm", "timm/resnet18"), ("transformers", "hf/gpt2")])

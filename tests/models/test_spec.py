@@ -40,7 +40,7 @@ def test_zoo_text_round_trips(model_and_key, value):
     assert parse_spec(str(spec)) == spec
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # the first unknown name imports timm
 @given(st.text(max_size=20))
 def test_any_text_is_read_or_refused_by_our_own_error(text):
     try:
@@ -67,6 +67,11 @@ def test_any_text_is_read_or_refused_by_our_own_error(text):
         ("3,4", (3, 4)),
         ("3,", (3,)),
         ("()", ()),
+        ("[3,4]", (3, 4)),
+        ("(3,4)", (3, 4)),
+        ("[3]", (3,)),
+        ("(3,)", (3,)),
+        ("['a,b']", ("a,b",)),
         ("relu,'a,b',none", ("relu", "a,b", None)),
     ],
 )
@@ -110,6 +115,7 @@ def test_with_arguments_changes_some_and_checks_them():
         ("cnn?=8", "not of the form key=value"),
         ("cnn?layers=a b", "cannot be read"),
         ("cnn?layers=3,,4", "cannot be read"),
+        ("cnn?layers=[3,4", "write lists as 3,4"),
         ("keras/resnet", "not understood"),
         ("timm/", "not understood"),
         ("zoo/cnn", "not understood"),

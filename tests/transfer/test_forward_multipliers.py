@@ -79,8 +79,10 @@ def test_a_tuned_rate_keeps_the_product_with_the_decay() -> None:
 
 def test_both_optimizers_keep_their_product_with_the_decay() -> None:
     """Muon was tuned at 0.04 and AdamW at 1e-3; both rates are carried by a quarter."""
-    model = nn.ModuleDict({"head": nn.Linear(4, 4, bias=False), "mix": nn.Conv1d(4, 4, 1, bias=False)})
+    hidden, head = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+    model = nn.ModuleDict({"hidden": hidden, "mix": nn.Conv1d(4, 4, 1, bias=False), "head": head})
     carried = {"tuned_rate": 0.04, "muon": True, "other_rate": 1e-3 / 4}
-    matrices, convolutions = param_groups(model, 0.01, weight_decay=0.1, **carried)
+    matrices, others = param_groups(model, 0.01, weight_decay=0.1, **carried)
+    assert (len(matrices["params"]), len(others["params"])) == (1, 2)
     assert matrices["lr"] * matrices["weight_decay"] == pytest.approx(0.04 * 0.1)
-    assert convolutions["lr"] * convolutions["weight_decay"] == pytest.approx(1e-3 * 0.1)
+    assert others["lr"] * others["weight_decay"] == pytest.approx(1e-3 * 0.1)

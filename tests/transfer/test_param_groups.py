@@ -116,6 +116,15 @@ def test_muon_takes_matrices_and_adamw_the_rest_at_a_second_rate() -> None:
     assert all(torch.equal(p, b) is not p.requires_grad for p, b in zip(model.parameters(), before, strict=True))
 
 
+def test_the_head_is_adamws_and_decays() -> None:
+    model = GPT(blocks=1, width=8, heads=2, vocabulary=7, context=4)
+    matrices, others, rest = param_groups(model, 2e-2, weight_decay=0.1, muon=True, other_rate=3e-4)
+    assert names(model, others) == {"head.weight"}
+    assert (others["use_muon"], others["lr"], others["weight_decay"]) == (False, 3e-4, 0.1)
+    assert all(name.startswith("blocks") for name in names(model, matrices))
+    assert "tokens.weight" in names(model, rest)
+
+
 @pytest.mark.parametrize(
     ("scheduler", "after"),
     [
@@ -215,6 +224,10 @@ def test_carried_and_suggested_rates_are_rates() -> None:
         ),
         (lambda: param_groups(Small(), 1e-3, muon=True), "needs other_rate="),
         (lambda: param_groups(Small(), 1e-3, other_rate=1e-4), "is for muon=True"),
+        (
+            lambda: param_groups(Small(), 0.016, weight_decay=0.1, tuned_rate=3e-4, muon=True, other_rate=2e-4),
+            "tuned_rate=0.0003 and rate=0.016 are more than a factor of 10 apart: both are Muon's",
+        ),
         (lambda: param_groups(Small(), 1e-3, muon=True, other_rate=0), "other rate is 0: give a finite number above 0"),
     ],
 )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from depthlr import check
 from depthlr.cli.options import RATE_MEASUREMENT, Json, MeasurementOptions, expand_options, given_options
 from depthlr.cli.output import print_json, print_note, print_notes
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recommended_rule
+from depthlr.python_name import is_python_name
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
+SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine", "linear", "warmup-linear", "wsd")
 OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 
@@ -31,7 +35,7 @@ def transfer_command(
         ),
     ] = None,
     schedule: Annotated[
-        str, typer.Option(help="how the rate changes during the run, such as warmup-cosine")
+        str, typer.Option(help=f"{', '.join(SCHEDULES)}, or your own as package.module:function")
     ] = "constant",
     steps: Annotated[int | None, typer.Option(help="how many steps the run has")] = None,
     options: MeasurementOptions = RATE_MEASUREMENT,
@@ -39,18 +43,24 @@ def transfer_command(
 ) -> None:
     """Carry a rate from one depth to another.
 
-    Runs with a schedule or of 500 steps or more, and models of other libraries, take the rule 'constant'.
+    Runs with a schedule or of 500 steps or more, and models of other libraries, take the rule 'constant'. Rules that
+    measure take models of timm and transformers as their library initializes them.
 
     Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
     rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'.
     """
+    if not is_python_name(schedule):
+        check.one_of("--schedule", schedule, SCHEDULES)
     if rule is None:
         paths = [text.partition("?")[0] for text in (source, target)]
         of_library = any("/" in path or ":" in path for path in paths)  # timm/, hf/ and module:callable
         rule = recommended_rule(schedule=schedule, steps=steps, own_init=of_library)
-    optimizer = options.optimizer
-    if optimizer not in OPTIMIZER_FAMILIES:
-        raise DepthlrError(f"There is no optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZER_FAMILIES)}.")
+    if options.optimizer not in OPTIMIZER_FAMILIES and not _ignores_optimizer(rule):
+        near = did_you_mean(options.optimizer, OPTIMIZER_FAMILIES)
+        raise DepthlrError(
+            f"There is no optimizer {options.optimizer!r}{near}: choose one of {', '.join(OPTIMIZER_FAMILIES)}, or a "
+            "rule that is the same for every optimizer, such as constant."
+        )
     if rule in MEASURING_RULES:
         carried = _measure_and_carry(rule, rate, source, target, options)
     elif unused := given_options(context, OF_MEASURING):
@@ -59,28 +69,43 @@ def transfer_command(
         )
     else:
         carried = _carry_by_depth(rule, rate, source, target, options)
+    command = None
+    if target.startswith("timm/"):
+        from depthlr.integrations.timm import train_command
+
+        given = options.optimizer if given_options(context, ["optimizer"]) else None
+        command = train_command(target, carried.rate, optimizer=given)
     if json:
-        print_json(vars(carried))
+        print_json(vars(carried) if command is None else {**vars(carried), "timm": command})
         return
     print(rate_text(carried.rate))
     depths = f"depth {carried.source_depth:g} -> {carried.target_depth:g}"
     print_note(f"{carried.rule}: {depths}, {rate_text(rate)} x {carried.factor:.3g}")
     if carried.low is not None and carried.high is not None:
         print_note(f"{carried.coverage:.0%} interval {rate_text(carried.low)} to {rate_text(carried.high)}")
-    if target.startswith("timm/"):
-        from depthlr.integrations.timm import train_command
-
-        print_note(f"timm: {train_command(target, carried.rate, optimizer=optimizer)}")
+    if command is not None:
+        print_note(f"timm: {command}")
+        print_note("with all other options of the small run: weight decay, schedule, data and the rest")
     print_note(f"assumes: {carried.assumes}")
     print_notes(carried.notes)
     if carried.evidence:
         print_note(f"evidence: {carried.evidence}")
 
 
+def _ignores_optimizer(rule: str) -> bool:
+    """Is the rate the same for every optimizer, and so is what is known of it?"""
+    if rule not in RULES:
+        return False
+    found = RULES[rule]
+    return found.exponent_sgd is not None and found.exponent_sgd == found.exponent_adam and not found.findings
+
+
 def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
+    # An unknown optimizer came here only with a rule that is the same for every optimizer.
+    optimizer = options.optimizer if options.optimizer in OPTIMIZER_FAMILIES else "sgd"
     source_depth, target_depth = _number(source), _number(target)
     if source_depth is not None and target_depth is not None and rule in RULES and RULES[rule].counts != "paths":
-        return RULES[rule].carry_depths(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[options.optimizer])
+        return RULES[rule].carry_depths(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[optimizer])
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate
@@ -88,7 +113,7 @@ def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: M
     depths = []
     for text, depth in ((source, source_depth), (target, target_depth)):
         depths.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
-    return transfer_rate(rate, *depths, rule=rule, optimizer=options.optimizer)
+    return transfer_rate(rate, *depths, rule=rule, optimizer=optimizer)
 
 
 def _number(text: str) -> float | None:
@@ -106,6 +131,8 @@ def _measure_and_carry(rule: str, rate: float, source: str, target: str, options
     for text in (source, target):
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
+    if any(text.startswith(("timm/", "hf/")) for text in (source, target)):
+        options = replace(options, own_init=True)  # as the library's scripts train them
     on = measurement_data(options)
     here, there = (prepare_measurement(text, on) for text in (source, target))
     with measurement_progress(options, source, target):

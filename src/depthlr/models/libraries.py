@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.models.inputs import Example, Floats, Ids, InputShape
 from depthlr.python_name import call_by_name
-from depthlr.spec_text import Value
+from depthlr.spec_text import Value, format_value
 
 # Masked before causal: bert and similar models are listed under both, and are encoders by default.
 HEAD_CLASSES = (
@@ -51,6 +53,21 @@ def import_torchvision() -> None:
         import_module("torchvision")
 
 
+def library_model(name: str) -> str | None:
+    """The text of the model that timm or transformers has under this name, None if neither has it.
+
+    Args:
+        name: a name without `timm/` or `hf/`.
+    """
+    with suppress(Exception):  # a library that cannot be imported gives no hint
+        if _import_timm().is_model(name):
+            return f"timm/{name}"
+    with suppress(Exception):
+        if name in _import_transformers().CONFIG_MAPPING:
+            return f"hf/{name}"
+    return None
+
+
 def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Floats]:
     """Build a model of timm with random weights.
 
@@ -67,10 +84,18 @@ def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Float
     if not timm.is_model(name.partition(".")[0]):
         near = did_you_mean(name, timm.list_models())
         raise DepthlrError(f"timm has no model {name!r}{near}: see timm.list_models() for those it has.")
+    depth = arguments.get("depth", 1)
+    if isinstance(depth, int) and depth < 1:
+        raise DepthlrError(f"timm/{name} with depth={depth} has no blocks: give a depth of at least 1.")
     try:
         model: nn.Module = timm.create_model(name, **arguments)
     except TypeError as error:
-        raise DepthlrError(f"timm/{name} does not take these arguments: {error}.") from error
+        for key in arguments:
+            if f"unexpected keyword argument {key!r}" in str(error):
+                near = did_you_mean(key, inspect.signature(type(timm.create_model(name))).parameters)
+                raise DepthlrError(f"timm/{name} takes no argument {key!r}{near}.") from error
+        given = ", ".join(f"{key}={format_value(value)}" for key, value in arguments.items())
+        raise DepthlrError(f"timm/{name} does not take {given}: {error}.") from error
     return model, Floats(_image_shape(model, arguments))
 
 
@@ -175,6 +200,8 @@ def _make_config(transformers: Any, name: str, arguments: dict[str, Value]) -> A
         config = config_class(**keywords)
     except (TypeError, ValueError) as error:
         raise DepthlrError(f"The config of {name} does not take these arguments: {error}") from error
+    if getattr(config, "num_hidden_layers", 1) == 0:
+        raise DepthlrError(f"hf/{name} with these arguments has no layers: give at least 1.")
     if hasattr(config, "use_cache") and "use_cache" not in arguments:
         config.use_cache = False  # the key-value cache is for generation only
     if hasattr(config, "_experts_implementation") and "_experts_implementation" not in arguments:

@@ -14,14 +14,17 @@ from torch.optim import Optimizer
 
 from depthlr import check
 from depthlr.errors import DepthlrError
+from depthlr.optimizers import outer_parameters
 from depthlr.trace.interface import check_runnable, clean_path, unwrap
 
+MOST_NAMED = 5  # parameters in a message
 MAGNITUDES = ("weight_g", "original0")  # as weight norm calls a weight's length, old and new
 # Words in the names of parameters that modules hold themselves: positions, class tokens, tables of biases.
 TOKEN_WORDS = {
     *("pos", "position", "positional", "positions", "token", "tokens"),
     *("embed", "embedding", "embeddings", "bias", "biases", "table"),
 }
+MOST_CHANGE = 10  # of Muon's rate; AdamW's is 30 to 100 times smaller, and easily given by mistake
 TABLE_FORMATS = ("json", "yaml", "torchtitan")
 
 
@@ -43,12 +46,13 @@ def param_groups(
         model: The model that is trained. A tied parameter comes once, a frozen one not at all.
         rate: The rate of every group: a number, or what `transfer_rate` and `suggest_rate` return.
         weight_decay: Of weights. It stays what it is, unless `tuned_rate` is given.
-        tuned_rate: The rate with which `weight_decay` was tuned on the smaller model. The decay is then multiplied by
-            `tuned_rate / rate`, so that the product rate * weight_decay stays the same. A decoupled optimizer (AdamW,
-            SGD, Lion, Muon) shrinks weights by this product in each step, so 1 / (rate * weight_decay) is the number
-            of steps over which weights are averaged. Leave it out for Adam, whose decay is part of the gradient.
-        muon: Put 2-D weights (the head's too, an embedding's not) first, marked `use_muon`, at `rate`. All others are
-            for AdamW, at `other_rate`.
+        tuned_rate: The rate with which `weight_decay` was tuned on the smaller model, Muon's if `muon`. The decay is
+            then multiplied by `tuned_rate / rate`, so that the product rate * weight_decay stays the same. A decoupled
+            optimizer (AdamW, SGD, Lion, Muon) shrinks weights by this product in each step, so
+            1 / (rate * weight_decay) is the number of steps over which weights are averaged. Leave it out for Adam,
+            whose decay is part of the gradient.
+        muon: Put 2-D weights first, marked `use_muon`, at `rate`. All others are for AdamW, at `other_rate`: also
+            embeddings and the head, which is the last linear layer that the model defines.
         other_rate: The rate of what Muon does not take. Carry it by the same factor as `rate`: their ratio is kept,
             and how the best ratio changes with depth was not tested.
     """
@@ -58,7 +62,14 @@ def param_groups(
     main = check.positive("The rate", rate)
     decay = check.finite("The weight decay", weight_decay, least=0)
     if tuned_rate is not None:
-        decay *= check.positive("The tuned rate", tuned_rate) / main
+        change = check.positive("The tuned rate", tuned_rate) / main
+        if muon and not 1 / MOST_CHANGE <= change <= MOST_CHANGE:
+            raise DepthlrError(
+                f"tuned_rate={float(tuned_rate):g} and rate={main:g} are more than a factor of {MOST_CHANGE} apart: "
+                "both are Muon's, so do not give AdamW's; if both are right, leave tuned_rate out and give "
+                "weight_decay * tuned_rate / rate as weight_decay."
+            )
+        decay *= change
     if muon and other_rate is None:
         raise DepthlrError("muon=True needs other_rate=, the rate of what Muon does not take and AdamW does.")
     if not muon and other_rate is not None:
@@ -73,8 +84,9 @@ def param_groups(
     rest = [p for p in trainable if id(p) in exempt]
     if not muon:
         return _without_empty(_group(weights, main, decay), _group(rest, main, 0.0))
-    matrices = [p for p in weights if p.dim() == 2]
-    others = [p for p in weights if p.dim() != 2]
+    outer = outer_parameters(model)
+    matrices = [p for p in weights if p.dim() == 2 and id(p) not in outer]
+    others = [p for p in weights if p.dim() != 2 or id(p) in outer]
     return _without_empty(
         {**_group(matrices, main, decay), "use_muon": True},
         {**_group(others, other, decay), "use_muon": False},
@@ -110,40 +122,59 @@ class GroupRow:
     pattern: str  # a regular expression of whole parameter names
     lr_mult: float  # over the largest rate
     wd_mult: float  # over the largest weight decay
-    optimizer: str = ""  # where several step together: Muon or AdamW
+    optimizer: str = ""  # the class of the optimizer; empty for groups that no optimizer holds yet
 
 
 def group_multipliers(model: nn.Module, groups: Any = None) -> list[GroupRow]:
     """The parameter groups of a model as patterns of names with multipliers; the last row matches every name.
 
+    Multipliers have twelve digits. A rate that a scheduler changed counts as it was before (`initial_lr`).
+
     Args:
-        model: Its parameters are named as in `named_parameters`, without the names of wrappers. A tied parameter is
-            matched by each of its names.
-        groups: What `param_groups` returns, an optimizer, or several. If None: `param_groups`, where weights decay and
-            the rest does not.
+        model: Its parameters are named as in `named_parameters`, without the names of wrappers. A tied parameter comes
+            once, by its first name.
+        groups: What `param_groups` returns, an optimizer, or several that hold every trainable parameter together. If
+            None: `param_groups`, where weights decay and the rest does not.
     """
     held = list(_all_groups(param_groups(model, 1.0, weight_decay=1.0) if groups is None else groups))
-    top_rate = max(float(group["lr"]) for group in held)
-    top_decay = max(float(group.get("weight_decay", 0.0)) for group in held)
+    rates = [_given_rate(group) for group, _ in held]
+    decays = [float(group.get("weight_decay", 0.0)) for group, _ in held]
+    top_rate, top_decay = max(rates), max(decays)
+    if top_rate == 0:
+        raise DepthlrError("the rate of every group is 0: make the groups with the rates that you train at.")
     rows: dict[int, tuple[float, float, str]] = {}
-    for group in held:
-        decay = float(group.get("weight_decay", 0.0)) / top_decay if top_decay else 1.0
-        optimizer = {True: "Muon", False: "AdamW"}[group["use_muon"]] if "use_muon" in group else ""
-        for parameter in group["params"]:
-            rows[id(parameter)] = (float(group["lr"]) / top_rate, decay, optimizer)
-    named = {
-        clean_path(name): rows[id(parameter)]
-        for name, parameter in model.named_parameters(remove_duplicate=False)
-        if id(parameter) in rows
-    }
+    for (group, optimizer), rate, decay in zip(held, rates, decays, strict=True):
+        row = (_rounded(rate / top_rate), _rounded(decay / top_decay) if top_decay else 1.0, optimizer)
+        rows.update((id(parameter), row) for parameter in group["params"])
+    parameters = {clean_path(name): parameter for name, parameter in model.named_parameters()}
+    named = {name: rows[id(parameter)] for name, parameter in parameters.items() if id(parameter) in rows}
     if not named:
         raise DepthlrError("the groups hold none of the model's parameters: make them from this model.")
+    if missing := [name for name, parameter in parameters.items() if parameter.requires_grad and name not in named]:
+        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        raise DepthlrError(
+            f"no group holds {', '.join(missing[:MOST_NAMED])}{more}: give every optimizer of the model, such as "
+            "[muon, adamw], or freeze what is not trained."
+        )
     return _table(named)
 
 
-def _all_groups(groups: Any) -> Iterable[Mapping[str, Any]]:
+def _all_groups(groups: Any) -> Iterable[tuple[Mapping[str, Any], str]]:
+    """Every group, with the name of the optimizer that steps it."""
     for one in [groups] if isinstance(groups, Optimizer | Mapping) else groups:
-        yield from one.param_groups if isinstance(one, Optimizer) else [one]
+        kind = type(one).__name__ if isinstance(one, Optimizer) else ""
+        for group in one.param_groups if isinstance(one, Optimizer) else [one]:
+            yield group, ("Muon" if group["use_muon"] else "AdamW") if "use_muon" in group else kind
+
+
+def _given_rate(group: Mapping[str, Any]) -> float:
+    """The rate before a scheduler changed it; timm multiplies it by `lr_scale`."""
+    return float(group.get("initial_lr", group["lr"])) * float(group.get("lr_scale", 1.0))
+
+
+def _rounded(number: float) -> float:
+    """Twelve digits: a quotient of decimals is often off in the sixteenth."""
+    return float(f"{number:.12g}")
 
 
 def _table(named: Mapping[str, tuple[float, float, str]]) -> list[GroupRow]:
@@ -185,7 +216,8 @@ def table_text(rows: Sequence[GroupRow], format: str, rate: float = 1.0, weight_
         lines = [
             f"    ParamGroupConfig(pattern=r{json.dumps(row.pattern).replace(chr(92) * 2, chr(92))}, "
             f"optimizer_name={json.dumps(row.optimizer or 'AdamW')}, "
-            f"optimizer_kwargs={{'lr': {rate * row.lr_mult!r}, 'weight_decay': {weight_decay * row.wd_mult!r}}}),"
+            f"optimizer_kwargs={{'lr': {_rounded(rate * row.lr_mult)!r}, "
+            f"'weight_decay': {_rounded(weight_decay * row.wd_mult)!r}}}),"
             for row in rows
         ]
         return "\n".join(["param_groups=[", *lines, "]"])
