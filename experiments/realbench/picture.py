@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = ("copy", "constant exponent", "law")
-SIZE = (13.0, 4.6)  # inches
+SIZE = (10.6, 4.2)  # inches: as wide as a page of the documentation shows it
 
 
 def draw(recipes: Sequence[Tuned], results: Path, path: Path) -> None:
@@ -33,13 +33,13 @@ def draw(recipes: Sequence[Tuned], results: Path, path: Path) -> None:
     """
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(4, 5))
+        left, right = figure.subplots(1, 2, width_ratios=(5, 4))
         _draw_changes(recipes, left)
         errors = {rule: middle_errors(rule, recipes, results) for rule in SHOWN}
         transfer_error(errors, axes=right, floor=median(recipe.floor for recipe in recipes))
-        right.set_ylabel("")
-        add_legend(right, "below", columns=3)
-        set_title(right, f"Median error on each of {len(recipes)} recipes, by rule")
+        right.set(ylabel="", xlabel="error (decades; 0.30 is a factor of 2)")
+        add_legend(right, "below", columns=2)
+        set_title(right, f"Median error on each of {len(recipes)} recipes")
         figure.savefig(path)
 
 
@@ -69,6 +69,6 @@ def _draw_changes(recipes: Sequence[Tuned], axes: Axes) -> None:
     for name, exponent, dashes in (("constant", CONSTANT_EXPONENT, "-"), ("law", LAW_EXPONENT, "--")):
         label = f"{name}: depth^({exponent:g})"
         axes.plot([0, reach], [0, exponent * reach], color=text_colour(axes), lw=1.5, ls=dashes, zorder=1, label=label)
-    axes.set(xlabel="effective depth over the smallest model's (decades)", ylabel="change of the tuned rate (decades)")
-    set_title(axes, "From a recipe's smallest model to each larger one")
+    axes.set(xlabel="growth of effective depth (decades)", ylabel="change of the tuned rate (decades)")
+    set_title(axes, "From the smallest model to each larger one")
     add_legend(axes)
