@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -138,28 +140,59 @@ def test_a_rate_is_carried_between_two_trainers(tmp_path) -> None:
     assert law.rate == pytest.approx(3e-3 * 2**-1.5)
 
 
+class Known:
+    """A rule that knows the answer."""
+
+    def __init__(self, carried: depthlr.CarriedRate) -> None:
+        self.carried = carried
+
+    def carry(self, rate, source, target):
+        assert rate == 3e-3
+        return self.carried
+
+
 @pytest.mark.filterwarnings("ignore:.*pin_memory")
-def test_the_callback_logs_and_warns_once(tmp_path) -> None:
+def test_the_callback_logs_and_warns_once(tmp_path, caplog) -> None:
     small, large = (make_trainer(tmp_path, layers, learning_rate=10.0) for layers in (1, 2))
     carried = depthlr.law.RULES["law"].carry(3e-3, 4, 6)
-
-    class Known:
-        def carry(self, rate, source, target):
-            assert rate == 3e-3
-            return carried
-
-    callback = rate_callback(large, 3e-3, small, rule=Known())
+    callback = rate_callback(large, 3e-3, small, rule=Known(carried))
     large.add_callback(callback)
-    with pytest.warns(UserWarning, match=r"the learning rate 10 lies outside .* carried to this model by the rule 'la"):
-        large.train()
+    large.train()
+    (warned,) = [record for record in caplog.records if record.name == "depthlr.integrations.hf"]
+    assert re.match("the learning rate 10 lies outside .* carried to this model by the rule 'law'", warned.message)
     (logged,) = [row for row in large.state.log_history if "depthlr/rule" in row]
     assert logged["depthlr/rule"] == "law"
     assert (logged["depthlr/source_depth"], logged["depthlr/depth"]) == (4, 6)
     assert logged["depthlr/carried_rate"] == carried.rate
     assert logged["depthlr/low"] < carried.rate < logged["depthlr/high"]
+    assert logged["depthlr/in_scope"]
     assert logged["depthlr/mean_energy"] > 0
     assert callback.report.carried == carried
     assert large.state.global_step == 2
+
+
+def test_the_callback_says_what_is_wrong_where_there_is_no_interval(tmp_path, caplog) -> None:
+    """A note makes the carried rate doubtful; a rate in use above 3 times the carried one is named as well."""
+    carried = depthlr.CarriedRate(1e-3, "measured", 4, 6, 1 / 3, "", ("widths differ.", "losses scatter."))
+    outside = dataclasses.replace(carried, in_scope=False)
+    notes = "the carried rate is outside the scope of the rule 'measured': widths differ. losses scatter."
+    far = "the learning rate {} is {} times the rate carried to this model by the rule 'measured', 0.001."
+    for found, rate, sentence in (
+        (carried, 2.9e-3, None),
+        (carried, 3.1e-3, far.format("0.0031", 3.1)),
+        (outside, 1e-3, notes),
+        (outside, 0.3, f"{far.format(0.3, 300)} {notes}"),
+        (outside, 3e-4, f"{far.format('0.0003', 0.3)} {notes}"),
+    ):
+        small, large = (make_trainer(tmp_path, layers, learning_rate=rate) for layers in (1, 2))
+        large.add_callback(rate_callback(large, 3e-3, small, rule=Known(found), energies=False))
+        caplog.clear()
+        large.train()
+        assert [record.message for record in caplog.records if record.name == "depthlr.integrations.hf"] == (
+            [] if sentence is None else [sentence]
+        )
+        (logged,) = [row for row in large.state.log_history if "depthlr/rule" in row]
+        assert logged["depthlr/in_scope"] is found.in_scope
 
 
 def test_the_callback_does_not_change_the_run(tmp_path) -> None:

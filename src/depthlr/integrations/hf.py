@@ -10,8 +10,10 @@ In short:
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +22,9 @@ from torch.optim import Optimizer
 
 from depthlr.energy.step import largest_rate
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on
-from depthlr.transfer.rules import Recipe, Rule
+from depthlr.transfer.rules import Recipe, Rule, transfer_rate
+
+logger = logging.getLogger(__name__)
 
 
 class TrainerStep(nn.Module):
@@ -146,9 +150,10 @@ def rate_callback(
 ) -> Any:
     """A `TrainerCallback` that carries a rate to this run when it begins, and logs what it found.
 
-    It logs the rule, the depths, the carried rate with its interval, the rate in use and the energies, all under
-    `depthlr/`. It warns if the rate in use lies outside the carried interval. It does not change the rate. Its
-    `report` holds the result. In a distributed run all ranks agree.
+    It logs the rule, the depths, the carried rate with its interval, whether the rule's assumptions hold, the rate in
+    use and the energies at rate 1, all under `depthlr/`. Rank 0 warns if the rate in use is far from the carried one,
+    or if the rule's assumptions do not hold. The rate does not change. Its `report` holds the result. In a distributed
+    run all ranks agree.
 
     Args:
         trainer: The Trainer of the run; pass the callback to its `add_callback`.
@@ -166,10 +171,13 @@ def rate_callback(
         def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **others: Any) -> None:
             if state.global_step:  # a run that goes on from a checkpoint has its rate already
                 return
-            rate = float(args.learning_rate) if optimizer is None else largest_rate([optimizer])
+            used = float(args.learning_rate) if optimizer is None else largest_rate([optimizer])
             target = recipe_from_trainer(trainer)
             tuned = source if isinstance(source, Recipe) else recipe_from_trainer(source)
-            self.report = report_on(tuned_rate, tuned, target, rate, rule=rule, energies=energies, **options)
+            carry = partial(transfer_rate, tuned_rate, tuned, target, rule=rule, **options)
+            self.report = report_on(carry, target, used, energies=energies)
             trainer.log(self.report.values())
+            if (sentence := self.report.warning()) is not None and state.is_world_process_zero:
+                logger.warning(sentence)
 
     return RateCallback()
