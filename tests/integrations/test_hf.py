@@ -14,7 +14,7 @@ import torch
 from tests.integrations.tiny_gpt2 import gpt2, make_trainer
 
 import depthlr
-from depthlr import Recipe, transfer_rate, update_energy
+from depthlr import DepthlrError, Recipe, transfer_rate, update_energy
 from depthlr.integrations.hf import TrainerStep, rate_callback, recipe_from_trainer, step_batches
 
 transformers = pytest.importorskip("transformers")
@@ -193,6 +193,43 @@ def test_the_callback_says_what_is_wrong_where_there_is_no_interval(tmp_path, ca
         )
         (logged,) = [row for row in large.state.log_history if "depthlr/rule" in row]
         assert logged["depthlr/in_scope"] is found.in_scope
+
+
+def test_a_rate_that_was_carried_before_is_not_carried_again(tmp_path, monkeypatch) -> None:
+    trainer = make_trainer(tmp_path, 2)
+    carried = transfer_rate(3e-3, recipe_from_trainer(make_trainer(tmp_path, 1)), recipe_from_trainer(trainer), seeds=2)
+    assert carried.rule == "constant"
+    trainer.args.learning_rate = carried.rate
+    callback = rate_callback(trainer, carried)
+    monkeypatch.setattr("depthlr.integrations.hf.transfer_rate", None)
+    trainer.add_callback(callback)
+    trainer.train()
+    assert callback.report.carried == carried
+    assert callback.report.rate == carried.rate
+    assert callback.report.energy.mean > 0
+
+
+def test_the_callback_refuses_what_it_would_ignore_and_asks_for_the_source(tmp_path) -> None:
+    trainer = make_trainer(tmp_path, 2)
+    carried = transfer_rate(3e-3, 4, 6, steps=2000)
+    for ignored in ({"source": make_trainer(tmp_path, 1)}, {"rule": "law"}, {"seeds": 2}):
+        with pytest.raises(DepthlrError, match="was carried before, so source, rule and options would be ignored"):
+            rate_callback(trainer, carried, **ignored)
+    with pytest.raises(DepthlrError, match="pass this Trainer as source"):
+        rate_callback(trainer, 3e-3)
+    with pytest.raises(DepthlrError, match="The rate is .many.: give a finite number"):
+        rate_callback(trainer, "many", make_trainer(tmp_path, 1))
+
+
+def test_a_tuned_rate_that_the_source_does_not_have_is_named(tmp_path, recwarn) -> None:
+    large, small = make_trainer(tmp_path, 2), make_trainer(tmp_path, 1, learning_rate=1e-3)
+    sentence = r"the tuned rate is 0\.003, but the learning_rate of the source's Trainer is 0\.001"
+    with pytest.warns(UserWarning, match=sentence) as warned:
+        rate_callback(large, 3e-3, small)
+    assert [one.filename for one in warned] == [__file__]
+    rate_callback(large, 1e-3, small)
+    rate_callback(large, 3e-3, recipe_from_trainer(small))
+    assert not [one for one in recwarn if issubclass(one.category, UserWarning)]
 
 
 def test_the_callback_does_not_change_the_run(tmp_path) -> None:

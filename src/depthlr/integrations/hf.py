@@ -3,8 +3,9 @@
 In short:
 
     small, large = (recipe_from_trainer(trainer) for trainer in (small_trainer, large_trainer))
-    depthlr.transfer_rate(3e-3, small, large)
-    large_trainer.add_callback(rate_callback(large_trainer, 3e-3, small_trainer))
+    carried = depthlr.transfer_rate(3e-3, small, large)
+    large_trainer.args.learning_rate = carried.rate
+    large_trainer.add_callback(rate_callback(large_trainer, carried))
 """
 
 from __future__ import annotations
@@ -12,19 +13,33 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import warnings
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from depthlr import check
 from depthlr.energy.step import largest_rate
+from depthlr.errors import DepthlrError
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer.rules import Recipe, Rule, transfer_rate
 
 logger = logging.getLogger(__name__)
+CARRIED_BEFORE = (
+    "this rate was carried before, so source, rule and options would be ignored: pass them to transfer_rate, or pass "
+    "the tuned rate in its place."
+)
+NO_SOURCE = (
+    "a rate is carried from the Trainer that it was tuned on: pass this Trainer as source, or pass what transfer_rate "
+    "returned in place of the tuned rate."
+)
+OTHER_RATE = (
+    "the tuned rate is {:.3g}, but the learning_rate of the source's Trainer is {:.3g}: check which of them was tuned."
+)
 
 
 class TrainerStep(nn.Module):
@@ -141,14 +156,14 @@ def _schedule(arguments: Any, steps: int | None) -> str:
 
 def rate_callback(
     trainer: Any,
-    tuned_rate: float,
-    source: Any,
+    rate: float | CarriedRate,
+    source: Any = None,
     *,
     rule: str | Rule | None = None,
     energies: bool = True,
     **options: Any,
 ) -> Any:
-    """A `TrainerCallback` that carries a rate to this run when it begins, and logs what it found.
+    """A `TrainerCallback` that compares the rate of a run with the carried one when the run begins.
 
     It logs the rule, the depths, the carried rate with its interval, whether the rule's assumptions hold, the rate in
     use and the energies at rate 1, all under `depthlr/`. Rank 0 warns if the rate in use is far from the carried one,
@@ -157,13 +172,32 @@ def rate_callback(
 
     Args:
         trainer: The Trainer of the run; pass the callback to its `add_callback`.
-        tuned_rate: The rate tuned on the source.
-        source: The Trainer that was tuned, or a `Recipe`.
-        rule: As in `transfer_rate`.
+        rate: What `transfer_rate` returned. Or the rate tuned on `source`, which is carried when the run begins.
+        source: The Trainer that was tuned, or a `Recipe`. None if the rate was carried already.
+        rule: As in `transfer_rate`, if the rate is carried here.
         energies: Also measure the update energy of the first step.
-        options: Further options of `transfer_rate`, such as `seeds`.
+        options: Further options of `transfer_rate`, such as `seeds`, if the rate is carried here.
+
+    Raises:
+        DepthlrError: A tuned rate comes without its source, or a carried one with a source, a rule or options.
     """
     from transformers import TrainerCallback
+
+    if not isinstance(rate, CarriedRate):
+        rate = check.positive("The rate", rate)
+        if source is None:
+            raise DepthlrError(NO_SOURCE)
+    elif source is not None or rule is not None or options:
+        raise DepthlrError(CARRIED_BEFORE)
+    in_source = getattr(getattr(source, "args", None), "learning_rate", rate)
+    if in_source != rate:
+        warnings.warn(OTHER_RATE.format(rate, in_source), stacklevel=2)
+
+    def carry(target: Recipe) -> CarriedRate:
+        if isinstance(rate, CarriedRate):
+            return rate
+        tuned = source if isinstance(source, Recipe) else recipe_from_trainer(source)
+        return transfer_rate(rate, tuned, target, rule=rule, **options)
 
     class RateCallback(TrainerCallback):
         report: RunReport | None = None
@@ -173,9 +207,7 @@ def rate_callback(
                 return
             used = float(args.learning_rate) if optimizer is None else largest_rate([optimizer])
             target = recipe_from_trainer(trainer)
-            tuned = source if isinstance(source, Recipe) else recipe_from_trainer(source)
-            carry = partial(transfer_rate, tuned_rate, tuned, target, rule=rule, **options)
-            self.report = report_on(carry, target, used, energies=energies)
+            self.report = report_on(lambda: carry(target), target, used, energies=energies)
             trainer.log(self.report.values())
             if (sentence := self.report.warning()) is not None and state.is_world_process_zero:
                 logger.warning(sentence)
