@@ -35,6 +35,15 @@ def test_the_recipe_holds_the_run(tmp_path) -> None:
     assert recipe_from_trainer(make_trainer(tmp_path, 1, lr_scheduler_type="constant")).schedule == "constant"
 
 
+def test_a_recipe_can_be_read_when_it_is_printed(tmp_path) -> None:
+    printed = str(recipe_from_trainer(make_trainer(tmp_path, 1, gradient_accumulation_steps=3)))
+    assert "build=ModelInit(trainer=<transformers." in printed
+    assert "batches=StepBatches(micro_batches=1, examples=12)" in printed
+    assert "optimizer=<function TrainerStep.make_optimizer" in printed
+    own = recipe_from_trainer(make_trainer(tmp_path, 1, OwnLoader, gradient_accumulation_steps=2))
+    assert own.batches.examples == len(one_batch(own)["batch"]["input_ids"]) == 10
+
+
 def test_depth_is_that_of_the_model_inside(tmp_path) -> None:
     recipe = recipe_from_trainer(make_trainer(tmp_path, 3))
     ids = torch.zeros(2, 8, dtype=torch.int64)
@@ -217,7 +226,7 @@ def test_the_callback_refuses_what_it_would_ignore_and_asks_for_the_source(tmp_p
             rate_callback(trainer, carried, **ignored)
     with pytest.raises(DepthlrError, match="pass this Trainer as source"):
         rate_callback(trainer, 3e-3)
-    with pytest.raises(DepthlrError, match="The rate is .many.: give a finite number"):
+    with pytest.raises(DepthlrError, match=r"The rate is .many.: give a finite number"):
         rate_callback(trainer, "many", make_trainer(tmp_path, 1))
 
 

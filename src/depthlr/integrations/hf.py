@@ -15,6 +15,7 @@ import logging
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -83,19 +84,30 @@ def recipe_from_trainer(trainer: Any) -> Recipe:
         trainer: A `transformers.Trainer`, or a subclass. With `model_init` every initialization is drawn anew. Without
             it the Trainer's model is measured as it is, and is set to train mode.
     """
-    if getattr(trainer, "model_init", None) is None:
-        build: Any = _step(trainer, trainer.model)
-    else:
-        build = lambda: _step(trainer, trainer.call_model_init())  # noqa: E731
+    draws = getattr(trainer, "model_init", None) is not None
     batches = step_batches(trainer)
     steps = _steps(trainer, batches)
     return Recipe(
-        build,
+        ModelInit(trainer) if draws else _step(trainer, trainer.model),
         batches,
-        optimizer=lambda step: step.make_optimizer(),
+        optimizer=TrainerStep.make_optimizer,
         schedule=_schedule(trainer.args, steps),
         steps=steps,
     )
+
+
+@dataclass(frozen=True)
+class ModelInit:
+    """Draws the model of a Trainer anew, by its `model_init`.
+
+    Args:
+        trainer: The Trainer.
+    """
+
+    trainer: Any
+
+    def __call__(self) -> TrainerStep:
+        return _step(self.trainer, self.trainer.call_model_init())
 
 
 def _step(trainer: Any, model: nn.Module) -> TrainerStep:
@@ -120,8 +132,9 @@ def step_batches(trainer: Any) -> StepBatches:
         found: Iterable[Any] = own.get_train_dataloader()
         return found
 
-    whole = getattr(loader(), "batch_size", None) == size
-    return StepBatches(loader, 1 if whole else micro_batches)
+    of_loader = getattr(loader(), "batch_size", None)
+    joined = 1 if of_loader == size else micro_batches
+    return StepBatches(loader, joined, of_loader and of_loader * joined)
 
 
 class _Unsharded:

@@ -7,7 +7,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -37,10 +37,12 @@ class StepBatches:
     Args:
         loader: Returns a new loader. It is called for each pass, so that a shuffled order is drawn anew.
         micro_batches: How many of its batches one optimizer step sees, over all ranks.
+        examples: How many examples one optimizer step sees, for the reader; None if it is not known.
     """
 
-    loader: Callable[[], Iterable[Any]]
+    loader: Callable[[], Iterable[Any]] = field(repr=False)
     micro_batches: int = 1
+    examples: int | None = None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         batches = map(to_plain_batch, self.loader())
