@@ -47,7 +47,8 @@ SMALLER = {
         "50257, (4096, 1024)": "64, (256, 8)",
         "n_embd=768, n_head=12": "n_embd=16, n_head=2, vocab_size=64, n_positions=8, use_cache=False",
         "layers=24": "layers=6",
-        "rate=carried.rate, steps=2000": "rate=carried.rate, steps=4",
+        "max_steps=2000": "max_steps=4",
+        "warmup_steps=200": "warmup_steps=1",
         '        "runs",\n': '        "runs", use_cpu=True, report_to=[], save_strategy="no", disable_tqdm=True,\n',
         "per_device_train_batch_size=8": "per_device_train_batch_size=2",
     },
@@ -63,7 +64,7 @@ SMALLER = {
         "2048": "256",
         "max_steps=1000": 'max_steps=4, accelerator="cpu", logger=False, enable_checkpointing=False',
     },
-    "docs/guides/own-script.md": {"4096": "512", "Net(24)": "Net(8)"},
+    "docs/guides/own-script.md": {"4096": "512", "Net(24)": "Net(8)", "50304, (3, 2, 12, 1024)": "64, (3, 2, 4, 8)"},
     "docs/guides/coming-from-mup.md": {"2048": "256", "256, 64\n": "16, 8\n"},
 }
 
@@ -73,6 +74,26 @@ GIVEN = {
 mkdir my_package; touch my_package/__init__.py
 echo 'from depthlr.models import CNN' > my_package/models.py
 echo 'def build(width): return CNN(layers=2, width=width)' >> my_package/models.py
+""",
+    "docs/guides/own-script.md": """
+cat > model.py <<'EOF'
+from torch.nn.functional import cross_entropy
+
+from depthlr import models
+
+
+def GPTConfig(n_layer):
+    return {"blocks": n_layer, "width": 16, "vocabulary": 64, "context": 8}
+
+
+class GPT(models.GPT):
+    def __init__(self, config):
+        super().__init__(**config)
+
+    def forward(self, idx, targets=None):
+        logits = super().forward(idx)
+        return logits, None if targets is None else cross_entropy(logits.flatten(0, 1), targets.flatten())
+EOF
 """,
     "docs/report.md": """
 echo 'model = {spec = "mlp?width=8", vary = "layers", sizes = [1, 2, 4]}' > mlp.toml

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +15,7 @@ import torch
 from tests.integrations.tiny_gpt2 import gpt2, make_trainer
 
 import depthlr
-from depthlr import Recipe, transfer_rate, update_energy
+from depthlr import DepthlrError, Recipe, transfer_rate, update_energy
 from depthlr.integrations.hf import TrainerStep, rate_callback, recipe_from_trainer, step_batches
 
 transformers = pytest.importorskip("transformers")
@@ -31,6 +34,15 @@ def test_the_recipe_holds_the_run(tmp_path) -> None:
     epochs = recipe_from_trainer(make_trainer(tmp_path, 1, max_steps=-1, num_train_epochs=3))
     assert (epochs.schedule, epochs.steps) == ("linear", 3 * 64 // 4)
     assert recipe_from_trainer(make_trainer(tmp_path, 1, lr_scheduler_type="constant")).schedule == "constant"
+
+
+def test_a_recipe_can_be_read_when_it_is_printed(tmp_path) -> None:
+    printed = str(recipe_from_trainer(make_trainer(tmp_path, 1, gradient_accumulation_steps=3)))
+    assert "build=ModelInit(trainer=<transformers." in printed
+    assert "batches=StepBatches(micro_batches=1, examples=12)" in printed
+    assert "optimizer=<function TrainerStep.make_optimizer" in printed
+    own = recipe_from_trainer(make_trainer(tmp_path, 1, OwnLoader, gradient_accumulation_steps=2))
+    assert own.batches.examples == len(one_batch(own)["batch"]["input_ids"]) == 10
 
 
 def test_depth_is_that_of_the_model_inside(tmp_path) -> None:
@@ -138,28 +150,96 @@ def test_a_rate_is_carried_between_two_trainers(tmp_path) -> None:
     assert law.rate == pytest.approx(3e-3 * 2**-1.5)
 
 
+class Known:
+    """A rule that knows the answer."""
+
+    def __init__(self, carried: depthlr.CarriedRate) -> None:
+        self.carried = carried
+
+    def carry(self, rate, source, target):
+        assert rate == 3e-3
+        return self.carried
+
+
 @pytest.mark.filterwarnings("ignore:.*pin_memory")
-def test_the_callback_logs_and_warns_once(tmp_path) -> None:
+def test_the_callback_logs_and_warns_once(tmp_path, caplog) -> None:
     small, large = (make_trainer(tmp_path, layers, learning_rate=10.0) for layers in (1, 2))
     carried = depthlr.law.RULES["law"].carry_depths(3e-3, 4, 6)
-
-    class Known:
-        def carry(self, rate, source, target):
-            assert rate == 3e-3
-            return carried
-
-    callback = rate_callback(large, 3e-3, small, rule=Known())
+    callback = rate_callback(large, 3e-3, small, rule=Known(carried))
     large.add_callback(callback)
-    with pytest.warns(UserWarning, match=r"the learning rate 10 lies outside .* carried to this model by the rule 'la"):
-        large.train()
+    large.train()
+    (warned,) = [record for record in caplog.records if record.name == "depthlr.integrations.hf"]
+    assert re.match("the learning rate 10 lies outside .* carried to this model by the rule 'law'", warned.message)
     (logged,) = [row for row in large.state.log_history if "depthlr/rule" in row]
     assert logged["depthlr/rule"] == "law"
     assert (logged["depthlr/source_depth"], logged["depthlr/depth"]) == (4, 6)
     assert logged["depthlr/carried_rate"] == carried.rate
     assert logged["depthlr/low"] < carried.rate < logged["depthlr/high"]
+    assert logged["depthlr/in_scope"]
     assert logged["depthlr/mean_energy"] > 0
     assert callback.report.carried == carried
     assert large.state.global_step == 2
+
+
+def test_the_callback_says_what_is_wrong_where_there_is_no_interval(tmp_path, caplog) -> None:
+    """A note makes the carried rate doubtful; a rate in use above 3 times the carried one is named as well."""
+    carried = depthlr.CarriedRate(1e-3, "measured", 4, 6, 1 / 3, "", ("widths differ.", "losses scatter."))
+    outside = dataclasses.replace(carried, in_scope=False)
+    notes = "the carried rate is outside the scope of the rule 'measured': widths differ. losses scatter."
+    far = "the learning rate {} is {} times the rate carried to this model by the rule 'measured', 0.001."
+    for found, rate, sentence in (
+        (carried, 2.9e-3, None),
+        (carried, 3.1e-3, far.format("0.0031", 3.1)),
+        (outside, 1e-3, notes),
+        (outside, 0.3, f"{far.format(0.3, 300)} {notes}"),
+        (outside, 3e-4, f"{far.format('0.0003', 0.3)} {notes}"),
+    ):
+        small, large = (make_trainer(tmp_path, layers, learning_rate=rate) for layers in (1, 2))
+        large.add_callback(rate_callback(large, 3e-3, small, rule=Known(found), energies=False))
+        caplog.clear()
+        large.train()
+        assert [record.message for record in caplog.records if record.name == "depthlr.integrations.hf"] == (
+            [] if sentence is None else [sentence]
+        )
+        (logged,) = [row for row in large.state.log_history if "depthlr/rule" in row]
+        assert logged["depthlr/in_scope"] is found.in_scope
+
+
+def test_a_rate_that_was_carried_before_is_not_carried_again(tmp_path, monkeypatch) -> None:
+    trainer = make_trainer(tmp_path, 2)
+    carried = transfer_rate(3e-3, recipe_from_trainer(make_trainer(tmp_path, 1)), recipe_from_trainer(trainer), seeds=2)
+    assert carried.rule == "constant"
+    trainer.args.learning_rate = carried.rate
+    callback = rate_callback(trainer, carried)
+    monkeypatch.setattr("depthlr.integrations.hf.transfer_rate", None)
+    trainer.add_callback(callback)
+    trainer.train()
+    assert callback.report.carried == carried
+    assert callback.report.rate == carried.rate
+    assert callback.report.energy.mean > 0
+
+
+def test_the_callback_refuses_what_it_would_ignore_and_asks_for_the_source(tmp_path) -> None:
+    trainer = make_trainer(tmp_path, 2)
+    carried = transfer_rate(3e-3, 4, 6, steps=2000)
+    for ignored in ({"source": make_trainer(tmp_path, 1)}, {"rule": "law"}, {"seeds": 2}):
+        with pytest.raises(DepthlrError, match="was carried before, so source, rule and options would be ignored"):
+            rate_callback(trainer, carried, **ignored)
+    with pytest.raises(DepthlrError, match="pass this Trainer as source"):
+        rate_callback(trainer, 3e-3)
+    with pytest.raises(DepthlrError, match=r"The rate is .many.: give a finite number"):
+        rate_callback(trainer, "many", make_trainer(tmp_path, 1))
+
+
+def test_a_tuned_rate_that_the_source_does_not_have_is_named(tmp_path, recwarn) -> None:
+    large, small = make_trainer(tmp_path, 2), make_trainer(tmp_path, 1, learning_rate=1e-3)
+    sentence = r"the tuned rate is 0\.003, but the learning_rate of the source's Trainer is 0\.001"
+    with pytest.warns(UserWarning, match=sentence) as warned:
+        rate_callback(large, 3e-3, small)
+    assert [one.filename for one in warned] == [__file__]
+    rate_callback(large, 1e-3, small)
+    rate_callback(large, 3e-3, recipe_from_trainer(small))
+    assert not [one for one in recwarn if issubclass(one.category, UserWarning)]
 
 
 def test_the_callback_does_not_change_the_run(tmp_path) -> None:
@@ -174,12 +254,20 @@ def test_the_callback_does_not_change_the_run(tmp_path) -> None:
     assert losses[0] == losses[1]
 
 
-def test_all_ranks_agree_under_accelerate_launch(tmp_path) -> None:
+LAUNCH = {
+    "accelerate": "accelerate.commands.launch --multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no "
+    "--dynamo_backend no --main_process_port 0",
+    "torchrun": "torch.distributed.run --standalone --nproc_per_node 2",
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCH)
+def test_all_ranks_agree(launcher: str, tmp_path) -> None:
     """Rank 1 is given another tuned rate: both report what rank 0 measured, on batches of both ranks."""
     program = Path(__file__).parent / "launched_trainer.py"
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
-    port = ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    done = subprocess.run([sys.executable, *launch, *port, str(program), str(tmp_path)], capture_output=True, text=True)
+    launch = [sys.executable, "-m", *LAUNCH[launcher].split()]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run([*launch, str(program), str(tmp_path)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first == second

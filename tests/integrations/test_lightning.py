@@ -122,6 +122,7 @@ def test_the_callback_sets_the_rate(tmp_path, returns: str) -> None:
     assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([rate, rate / 10])
     logged = (tmp_path / "lightning_logs" / "version_0" / "metrics.csv").read_text()
     assert "depthlr/mean_energy" in logged
+    assert "depthlr/in_scope" in logged
 
 
 def test_the_callback_only_warns_if_asked_to() -> None:

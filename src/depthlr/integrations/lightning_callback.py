@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
 from lightning.pytorch import Callback
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from lightning.pytorch.utilities.parsing import lightning_getattr, lightning_hasattr, lightning_setattr
 from torch import nn
 
@@ -19,7 +20,7 @@ from depthlr.integrations.lightning import recipe_from_lightning, schedule_name,
 from depthlr.integrations.trainer import RunReport, peak_rate, report_on, scale_rates, unscaled
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.trace.interface import is_sharded
-from depthlr.transfer.rules import Recipe, Rule
+from depthlr.transfer.rules import Recipe, Rule, transfer_rate
 
 OTHER_SHAPES = "large= builds parameters of other shapes than the module of the run has: let it build the same module."
 UNSCALED = (
@@ -90,6 +91,8 @@ class RateCallback(Callback):
         if self.set_rate:
             self._set_rate(trainer, pl_module, name, rate)
         rank_zero_info(f"depthlr: {self.report.carried}")
+        if (sentence := self.report.warning()) is not None:
+            rank_zero_warn(sentence)
         for logger in trainer.loggers:
             values = self.report.values()
             logger.log_metrics({name: value for name, value in values.items() if not isinstance(value, str)}, 0)
@@ -109,7 +112,8 @@ class RateCallback(Callback):
         if self.large is not None:
             target = target.replace(build=_checked(target.build, pl_module))
         energies = self.energies and pl_module.automatic_optimization
-        return report_on(self.tuned_rate, source, target, rate, rule=self.rule, energies=energies, **self.options)
+        carry = partial(transfer_rate, self.tuned_rate, source, target, rule=self.rule, **self.options)
+        return report_on(carry, target, rate, energies=energies)
 
     def _set_rate(self, trainer: Any, pl_module: Any, name: str | None, old: float) -> None:
         assert self.report is not None

@@ -7,7 +7,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -21,9 +21,10 @@ from depthlr.energy.energy import Energy, update_energy
 from depthlr.energy.initializations import build_model
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.transfer.rules import Recipe, Rule, transfer_rate
+from depthlr.transfer.rules import Recipe
 
 T = TypeVar("T")
+FAR = 3.0  # a rate in use that is farther than this factor from a carried one without interval is in doubt
 RATES = ("lr", "initial_lr", "max_lr", "min_lr")  # entries of a parameter group that hold a rate
 
 
@@ -36,10 +37,12 @@ class StepBatches:
     Args:
         loader: Returns a new loader. It is called for each pass, so that a shuffled order is drawn anew.
         micro_batches: How many of its batches one optimizer step sees, over all ranks.
+        examples: How many examples one optimizer step sees, for the reader; None if it is not known.
     """
 
-    loader: Callable[[], Iterable[Any]]
+    loader: Callable[[], Iterable[Any]] = field(repr=False)
     micro_batches: int = 1
+    examples: int | None = None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         batches = map(to_plain_batch, self.loader())
@@ -148,6 +151,7 @@ class RunReport:
             "depth": carried.target_depth,
             "carried_rate": carried.rate,
             "rate": self.rate,
+            "in_scope": carried.in_scope,
         }
         if carried.low is not None and carried.high is not None:
             found |= {"low": carried.low, "high": carried.high}
@@ -156,40 +160,38 @@ class RunReport:
         return {f"depthlr/{name}": value for name, value in found.items()}
 
     def warning(self) -> str | None:
-        """A sentence if the run's rate lies outside the carried interval; None if it does not, or there is none."""
-        low, high = self.carried.low, self.carried.high
-        if low is None or high is None or low <= self.rate <= high:
-            return None
-        return (
-            f"the learning rate {self.rate:.3g} lies outside {low:.3g} to {high:.3g}, the {self.carried.coverage:.0%} "
-            f"interval of the rate carried to this model by the rule {self.carried.rule!r}, {self.carried.rate:.3g}."
-        )
+        """Why the run's rate is in doubt: it is far from the carried one, or that one is outside its rule's scope.
+
+        Far is outside the carried interval. Where there is none, it is a factor above `FAR`.
+        """
+        carried = self.carried
+        of_rule = f"the rate carried to this model by the rule {carried.rule!r}, {carried.rate:.3g}."
+        sentences = []
+        if carried.low is None or carried.high is None:
+            if not 1 / FAR <= self.rate / carried.rate <= FAR:
+                sentences = [f"the learning rate {self.rate:.3g} is {self.rate / carried.rate:.3g} times {of_rule}"]
+        elif not carried.low <= self.rate <= carried.high:
+            interval = f"{carried.low:.3g} to {carried.high:.3g}, the {carried.coverage:.0%} interval"
+            sentences = [f"the learning rate {self.rate:.3g} lies outside {interval} of {of_rule}"]
+        if not carried.in_scope:
+            sentences += [f"the carried rate is outside the scope of the rule {carried.rule!r}:", *carried.notes]
+        return " ".join(sentences) or None
 
 
 def report_on(
-    tuned_rate: float,
-    source: Recipe,
-    target: Recipe,
-    rate: float | None = None,
-    *,
-    rule: str | Rule | None = None,
-    energies: bool = True,
-    **options: Any,
+    carry: Callable[[], CarriedRate], target: Recipe, rate: float | None = None, *, energies: bool = True
 ) -> RunReport:
-    """Carry a rate to the recipe of a run, measure its first step, and compare its rate. All ranks agree.
+    """Carry a rate to the recipe of a run, and measure its first step. All ranks agree.
 
     Args:
-        tuned_rate: The rate tuned on the source.
-        source: The recipe that was tuned.
+        carry: Returns the carried rate.
         target: The recipe of the run.
         rate: The rate that the run uses; the carried one if None.
-        rule: As in `transfer_rate`.
         energies: Also measure the update energy of the run's first step.
-        options: Further options of `transfer_rate`, such as `seeds`.
     """
 
     def measure() -> RunReport:
-        carried = transfer_rate(tuned_rate, source, target, rule=rule, **options)
+        carried = carry()
         energy = None
         if energies:
             build: Any = target.build
@@ -197,10 +199,7 @@ def report_on(
             energy = update_energy(model, target.batches, target.loss_fn, target.optimizer)
         return RunReport(carried, energy, carried.rate if rate is None else rate)
 
-    report = on_all_ranks(measure)
-    if (sentence := report.warning()) is not None:
-        warnings.warn(sentence, stacklevel=3)
-    return report
+    return on_all_ranks(measure)
 
 
 def peak_rate(optimizers: Iterable[Optimizer], schedulers: Iterable[Any] = ()) -> float:
