@@ -24,6 +24,7 @@ sizes = [1, 3]
 steps = 20
 batch = 64
 schedule = "warmup-cosine"
+variance = "own"
 
 [search]
 kind = "grid"
@@ -56,6 +57,15 @@ def test_tune_carries_the_tuned_rate_and_checks_it(run, recipe: Path) -> None:
     assert f"{found['check']['best']:.2e}" in {f"{float(rate):.2e}" for rate in found["check"]["losses"]}
     again = run("tune", str(recipe), "--verify", "--share", "0.5", "--workers", "1", "--json")
     assert again[1] == out
+
+
+def test_a_recipe_that_init_draws_is_outside_the_evidence_for_the_constant_exponent(run, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace('variance = "own"\n', ""))
+    code, out, err = run("tune", str(recipe), "--rate", "0.3", "--json")
+    carried = json.loads(out)["carried"]
+    assert code == 0, err
+    assert (carried["rule"], carried["in_scope"], carried["low"]) == ("constant", False, None)
+    assert "as init_ draws them" in carried["notes"][0]
 
 
 def test_a_rate_that_is_given_is_not_tuned(run, recipe: Path) -> None:

@@ -47,11 +47,15 @@ def test_results_carry_it() -> None:
     model = depthlr.init_(MLP(layers=2, width=8, inputs=6, classes=3), batches[0][0], seed=0)
     suggested = depthlr.suggest_rate(model, batches, F.cross_entropy)
     carried = depthlr.transfer_rate(0.1, 4, 8)
-    measured = depthlr.transfer_rate(0.1, model, model, batches=batches, loss_fn=F.cross_entropy)
-    assert any("no interval" in note for note in measured.notes)
+    deeper = depthlr.init_(MLP(layers=4, width=8, inputs=6, classes=3), batches[0][0], seed=0)
+    measured = depthlr.transfer_rate(0.1, model, deeper, batches=batches, loss_fn=F.cross_entropy)
     assert suggested.evidence == SUGGESTION_EVIDENCE
     assert carried.evidence == measured.evidence == EVIDENCE
     for found in (suggested, carried, measured):
         assert escape(found.evidence) in found._repr_html_()
     for found in (carried, measured):
         assert found.evidence in str(found)
+    for rule in ("law", "measured"):
+        unknown = depthlr.transfer_rate(0.1, model, model, batches=batches, loss_fn=F.cross_entropy, rule=rule)
+        assert (unknown.low, unknown.evidence) == (None, "")
+        assert EVIDENCE not in str(unknown)

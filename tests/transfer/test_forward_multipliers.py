@@ -17,6 +17,9 @@ WAYS = {
     "divided in place": lambda x, branch, c: branch(x).div_(1 / c).add_(x),
     "torch.divide": lambda x, branch, c: x + torch.divide(branch(x), 1 / c),
     "torch.true_divide": lambda x, branch, c: x + torch.true_divide(branch(x), 1 / c),
+    "tensor": lambda x, branch, c: x + torch.tensor(c) * branch(x),
+    "divided by a tensor": lambda x, branch, c: x + branch(x) / torch.tensor([1 / c]),
+    "inside": lambda x, branch, c: x + branch[2](c * branch[:2](x)),
     "in place": lambda x, branch, c: branch(x).mul_(c).add_(x),
 }
 
@@ -26,7 +29,9 @@ class Net(nn.Module):
 
     def __init__(self, blocks: int, power: float, way: str = "times") -> None:
         super().__init__()
-        self.branches = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)) for _ in range(blocks))
+        self.branches = nn.ModuleList(
+            nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4, bias=False)) for _ in range(blocks)
+        )
         self.factor, self.add = blocks**power, WAYS[way]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,13 +46,55 @@ def test_the_multiplier_of_the_branches_is_found(way: str) -> None:
     assert effective_depth(Net(4, 0, way), EXAMPLE).multiplier == 1
 
 
+class Buffered(nn.Module):
+    """The multiplier is a buffer."""
+
+    def __init__(self, width: int, bias: bool = False) -> None:
+        super().__init__()
+        self.into, self.out = nn.Linear(width, width), nn.Linear(width, width, bias=bias)
+        self.register_buffer("factor", torch.tensor(0.25))
+        self.gain = nn.Parameter(torch.tensor(0.1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.factor * self.out(self.into(x).relu())
+        x = x + torch.tensor(0.25) * self.out(self.into(x).relu())
+        return x + self.gain * self.out(self.factor * self.into(x).relu())
+
+
+@pytest.mark.parametrize("width", [4, 1600])  # the second runs on fake tensors
+def test_a_multiplier_in_a_buffer_is_found_and_a_trained_gain_is_none(width: int) -> None:
+    assert effective_depth(Buffered(width), torch.zeros(2, width)).multiplier == 0.25
+
+
+def test_a_bias_ends_the_search_for_multipliers() -> None:
+    model = Buffered(4, bias=True)
+    model.forward = lambda x: x + model.out(model.factor * model.into(x).relu())
+    assert effective_depth(model, EXAMPLE).multiplier == 1
+
+
+def test_a_constant_that_the_branch_divides_is_no_multiplier() -> None:
+    class Dividing(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.tensor(0.25) / super().forward(x)
+
+    assert effective_depth(Dividing(4, 4), EXAMPLE).multiplier == 1
+
+
 @pytest.mark.parametrize("power", [-0.5, -1.0])
 def test_the_law_is_refused_with_a_multiplier_that_depends_on_depth(power: float) -> None:
     small, large = Net(2, power), Net(8, power)
-    with pytest.raises(DepthlrError, match="would lower the rate twice: use the rule 'depth-mup'"):
-        transfer_rate(0.1, small, large, EXAMPLE, rule="law")
-    for rule in ("depth-mup", "completep"):
-        assert transfer_rate(0.1, small, large, EXAMPLE, rule=rule, optimizer="adam").rate > 0
+    fitting, other = ("depth-mup", "completep")[:: 1 if power == -0.5 else -1]
+    for rule in ("law", "constant"):
+        said = f"the rule '{rule}' on top of it would lower the rate twice: use the rule '{fitting}'"
+        with pytest.raises(DepthlrError, match=said):
+            transfer_rate(0.1, small, large, EXAMPLE, rule=rule, optimizer="adam")
+    assert transfer_rate(0.1, small, large, EXAMPLE, rule=fitting, optimizer="adam").in_scope
+    carried = transfer_rate(0.1, small, large, EXAMPLE, rule=other, optimizer="adam")
+    assert not carried.in_scope
+    assert f"use the rule '{fitting}'" in carried.notes[0]
+    if power == -1:  # completep prescribes nothing for SGD
+        with pytest.raises(DepthlrError, match="use the rule 'measured'"):
+            transfer_rate(0.1, small, large, EXAMPLE, rule="law")
     assert transfer_rate(0.1, Net(2, 0), Net(8, 0), EXAMPLE, rule="law").rate < 0.1
 
 
@@ -65,9 +112,10 @@ def test_the_rates_of_two_optimizers_keep_their_ratio(rule: str) -> None:
     recipe = Recipe(Net(2, 0), batches, nn.functional.mse_loss, two)
     carried = transfer_rate(0.02, recipe, recipe.replace(build=Net(4, 0)), rule=rule)
     note = "Muon and AdamW step together: their rates change by one factor, so their ratio is kept"
-    (said,) = [one for one in carried.notes if one.startswith(note)]
-    assert said.endswith(f"was not tested. Carried rates: Muon {carried.rate:.3g}, AdamW {carried.rate / 20:.3g}.")
-    one = transfer_rate(0.02, recipe.replace(optimizer="adamw"), recipe.replace(build=Net(4, 0)), rule=rule)
+    assert any(one.startswith(note) for one in carried.notes)
+    assert carried.notes[-1] == f"carried rates: Muon {carried.rate:.3g}, AdamW {carried.rate / 20:.3g}."
+    alone = recipe.replace(optimizer="adamw")
+    one = transfer_rate(0.02, alone, alone.replace(build=Net(4, 0)), rule=rule)
     assert not any("step together" in note for note in one.notes)
 
 
@@ -86,3 +134,18 @@ def test_both_optimizers_keep_their_product_with_the_decay() -> None:
     assert (len(matrices["params"]), len(others["params"])) == (1, 2)
     assert matrices["lr"] * matrices["weight_decay"] == pytest.approx(0.04 * 0.1)
     assert others["lr"] * others["weight_decay"] == pytest.approx(1e-3 * 0.1)
+
+
+@pytest.mark.parametrize("rule", ["depth-mup", "u-mup", "completep"])
+def test_rules_for_multipliers_say_so_where_there_are_none(rule: str) -> None:
+    carried = transfer_rate(0.1, Net(2, 0), Net(8, 0), EXAMPLE, rule=rule, optimizer="adam")
+    assert (carried.in_scope, len(carried.notes)) == (False, 1)
+    assert "multiplied by 1 in the source and by 1 in the target" in carried.notes[0]
+    assert carried.notes[0].endswith("use the rule 'constant'.")
+
+
+def test_the_largest_rate_of_the_optimizers_need_not_be_the_tuned_one() -> None:
+    recipe = Recipe(Net(2, 0), example=EXAMPLE, optimizer=two)
+    carried = transfer_rate(3e-4, recipe, recipe.replace(build=Net(8, 0)), rule="copy")
+    assert "the optimizers' largest rate is 0.02, not 0.0003: multiply your own rates by the factor 1." in carried.notes
+    assert carried.notes[-1] == "carried rates: Muon 0.02, AdamW 0.001."

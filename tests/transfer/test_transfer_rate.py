@@ -453,7 +453,7 @@ def test_an_interval_grows_with_the_doublings_of_depth() -> None:
     back = transfer_rate(0.1, 16, 4)
     assert back.high / back.rate == pytest.approx(far.high / far.rate)
     same = transfer_rate(0.1, 7, 7)
-    assert (same.low, same.high) == (same.rate, same.rate)
+    assert (same.rate, same.low, same.evidence) == (0.1, None, "")
 
 
 def test_there_is_no_interval_where_nobody_has_compared() -> None:
@@ -539,7 +539,7 @@ def test_layer_wise_decay_gives_one_rate_for_every_order_of_groups() -> None:
 
 def test_layer_wise_decay_to_a_deeper_model_is_of_the_largest_group_and_has_no_interval() -> None:
     up, down, scaled = (
-        measured(draw(3), draw(12), optimizer=layer_decay(*order, **options), seeds=2)
+        measured(draw(3), draw(12), 1e-3, optimizer=layer_decay(*order, **options), seeds=2)
         for order, options in (((), {}), ((reversed,), {}), ((reversed,), {"scaled": True}))
     )
     assert up == down
@@ -557,10 +557,12 @@ def test_groups_of_the_same_ratios_keep_the_interval() -> None:
         *body, head = model.parameters()
         return torch.optim.SGD([{"params": body, "lr": 1.0}, {"params": [head], "lr": 2.0}])
 
-    carried = measured(resnet(2), resnet(5), optimizer=head_twice)
-    assert carried.notes == (LARGEST_GROUP,)
-    assert carried.low is not None
-    assert measured(resnet(2), resnet(5), optimizer=head_twice, rule="am-mup").notes == (LARGEST_GROUP,)
+    for rule in ("measured", "am-mup", "constant", "law"):
+        carried = measured(resnet(2), resnet(5), 2.0, optimizer=head_twice, rule=rule)
+        listed = f"carried rates: SGD {carried.rate:.3g} and {carried.rate / 2:.3g}."
+        assert carried.notes[-2:] == (LARGEST_GROUP, listed)
+        assert carried.in_scope is (rule != "constant")  # init_ drew the weights
+        assert (carried.low is not None) is (rule in ("measured", "law"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from depthlr.cli.options import RATE_MEASUREMENT, Json, MeasurementOptions, expa
 from depthlr.cli.output import print_json, print_note, print_notes
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.formatting import rate_text
-from depthlr.law.carried_rate import CarriedRate
+from depthlr.law.carried_rate import ADAPTIVE, CarriedRate
 from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recommended_rule
 from depthlr.python_name import is_python_name
 
@@ -35,8 +35,8 @@ def transfer_command(
         ),
     ] = None,
     schedule: Annotated[
-        str, typer.Option(help=f"{', '.join(SCHEDULES)}, or your own as package.module:function")
-    ] = "constant",
+        str | None, typer.Option(help=f"{', '.join(SCHEDULES)}, or your own as package.module:function")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="how many steps the run has")] = None,
     options: MeasurementOptions = RATE_MEASUREMENT,
     json: Json = False,
@@ -49,7 +49,7 @@ def transfer_command(
     Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
     rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'.
     """
-    if not is_python_name(schedule):
+    if schedule is not None and not is_python_name(schedule):
         check.one_of("--schedule", schedule, SCHEDULES)
     if rule is None:
         paths = [text.partition("?")[0] for text in (source, target)]
@@ -62,13 +62,13 @@ def transfer_command(
             "rule that is the same for every optimizer, such as constant."
         )
     if rule in MEASURING_RULES:
-        carried = _measure_and_carry(rule, rate, source, target, options)
+        carried = _measure_and_carry(rule, rate, source, target, options, schedule, steps)
     elif unused := given_options(context, OF_MEASURING):
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
     else:
-        carried = _carry_by_depth(rule, rate, source, target, options)
+        carried = _carry_by_depth(rule, rate, source, target, options, schedule, steps)
     command = None
     if target.startswith("timm/"):
         from depthlr.integrations.timm import train_command
@@ -97,15 +97,25 @@ def _ignores_optimizer(rule: str) -> bool:
     if rule not in RULES:
         return False
     found = RULES[rule]
-    return found.exponent_sgd is not None and found.exponent_sgd == found.exponent_adam and not found.findings
+    same = found.exponent_sgd is not None and found.exponent_sgd == found.exponent_adam
+    return same and ADAPTIVE not in found.findings
 
 
-def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
+def _carry_by_depth(
+    rule: str,
+    rate: float,
+    source: str,
+    target: str,
+    options: MeasurementOptions,
+    schedule: str | None,
+    steps: int | None,
+) -> CarriedRate:
     # An unknown optimizer came here only with a rule that is the same for every optimizer.
     optimizer = options.optimizer if options.optimizer in OPTIMIZER_FAMILIES else "sgd"
     source_depth, target_depth = _number(source), _number(target)
     if source_depth is not None and target_depth is not None and rule in RULES and RULES[rule].counts != "paths":
-        return RULES[rule].carry_depths(rate, source_depth, target_depth, OPTIMIZER_FAMILIES[optimizer])
+        family = OPTIMIZER_FAMILIES[optimizer]
+        return RULES[rule].carry_depths(rate, source_depth, target_depth, family, schedule=schedule, steps=steps)
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate
@@ -113,7 +123,7 @@ def _carry_by_depth(rule: str, rate: float, source: str, target: str, options: M
     depths = []
     for text, depth in ((source, source_depth), (target, target_depth)):
         depths.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
-    return transfer_rate(rate, *depths, rule=rule, optimizer=optimizer)
+    return transfer_rate(rate, *depths, rule=rule, optimizer=optimizer, schedule=schedule, steps=steps)
 
 
 def _number(text: str) -> float | None:
@@ -123,7 +133,15 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _measure_and_carry(rule: str, rate: float, source: str, target: str, options: MeasurementOptions) -> CarriedRate:
+def _measure_and_carry(
+    rule: str,
+    rate: float,
+    source: str,
+    target: str,
+    options: MeasurementOptions,
+    schedule: str | None,
+    steps: int | None,
+) -> CarriedRate:
     from depthlr.cli.measure import measure_energies
     from depthlr.cli.measurement import measurement_data, measurement_progress, prepare_measurement
     from depthlr.transfer.rules import transfer_rate
@@ -146,5 +164,7 @@ def _measure_and_carry(rule: str, rate: float, source: str, target: str, options
             batches=here.batches,
             loss_fn=on.loss_fn,
             optimizer=options.optimizer,
+            schedule=schedule,
+            steps=steps,
             seeds=options.seeds,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -87,11 +88,39 @@ def group_moves(group: Mapping[str, Any]) -> bool:
     return step_rate(group) > 0 and any(parameter.requires_grad for parameter in group["params"])
 
 
-def rate_ratios(optimizers: Sequence[Optimizer]) -> tuple[float, ...]:
-    """The rates of the groups that move, over the base rate: each once, to six digits, from large to small."""
-    moved = [group for one in optimizers for group in one.param_groups if group_moves(group)]
-    base = max(map(given_rate, moved), default=1.0)
-    return tuple(sorted({float(f"{step_rate(group) / base:.6g}") for group in moved}, reverse=True))
+@dataclass(frozen=True)
+class OwnRates:
+    """The rates that the user's optimizers have of their own.
+
+    Args:
+        largest: The largest rate of a parameter group.
+        groups: The class of an optimizer and the rate of a group over the largest, each pair once.
+    """
+
+    largest: float
+    groups: tuple[tuple[str, float], ...]
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """The rates over the largest: each once, to six digits, from large to small."""
+        return tuple(sorted({ratio for _, ratio in self.groups}, reverse=True))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes of the optimizers."""
+        return tuple(dict.fromkeys(name for name, _ in self.groups))
+
+
+def own_rates(optimizers: Iterable[Optimizer]) -> OwnRates:
+    """The rates of the parameter groups that move.
+
+    Args:
+        optimizers: Those that step together.
+    """
+    moved = [(type(one).__name__, group) for one in optimizers for group in one.param_groups if group_moves(group)]
+    largest = max((given_rate(group) for _, group in moved), default=1.0)
+    groups = ((name, float(f"{step_rate(group) / largest:.6g}")) for name, group in moved)
+    return OwnRates(largest, tuple(dict.fromkeys(groups)))
 
 
 def largest_rate(optimizers: Iterable[Optimizer]) -> float:

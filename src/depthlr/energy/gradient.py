@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from depthlr.energy.batches import split_batch
 from depthlr.energy.tensors import add_gradients, dense
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.trace.graph import ROOT, Graph
 from depthlr.trace.interface import (
     NO_GRADIENT,
@@ -157,13 +157,8 @@ def _check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None
 
 def _loss_of(output: Any, target: Any, loss_fn: LossFn | None) -> Tensor:
     """The loss from `loss_fn`, or from the output of the model if that is None. It must have a gradient."""
-    with torch.enable_grad():
-        try:
-            loss = _own_loss(output) if loss_fn is None else loss_fn(output, target)
-        except DepthlrError:
-            raise
-        except Exception as error:
-            raise DepthlrError(f"loss_fn failed on the model's output ({kind_and_message(error)}).") from error
+    with torch.enable_grad(), one_sentence_errors("loss_fn failed on the model's output"):
+        loss = _own_loss(output) if loss_fn is None else loss_fn(output, target)
     return check_loss(loss)
 
 
@@ -203,12 +198,8 @@ def _behind(value: Tensor, candidates: Mapping[int, Tensor]) -> set[int]:
 
 def _grad(of: Tensor, by: Sequence[Tensor], *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
     """Gradients of `of`; None for a tensor that does not influence it."""
-    try:
+    with one_sentence_errors("the loss has no gradient: its backward pass failed"):
         return torch.autograd.grad(of, by, allow_unused=True, retain_graph=retain_graph)
-    except Exception as error:
-        raise DepthlrError(
-            f"the loss has no gradient: its backward pass failed ({kind_and_message(error)})."
-        ) from error
 
 
 def _gradients_of(

@@ -12,7 +12,7 @@ from depthlr.energy.batches import inputs_of
 from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.energy.gradient import unwrap_measurable
 from depthlr.energy.tensors import as_real
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.random_states import preserve_random_states
 from depthlr.trace.depth import Depth, Units, effective_depth
 
@@ -115,13 +115,8 @@ def build_model(build: Build, seed: int | None = None) -> nn.Module:
         raise DepthlrError(
             f"a function that builds the model is wanted, not a {type(build).__name__}: write lambda: ...."
         )
-    try:
-        with preserve_random_states(seed):  # the caller draws from its own states
-            model = build()
-    except DepthlrError:
-        raise
-    except Exception as error:
-        raise DepthlrError(f"the function that builds the model failed ({kind_and_message(error)}).") from error
+    with one_sentence_errors("the function that builds the model failed"), preserve_random_states(seed):
+        model = build()  # the caller draws from its own states
     if not isinstance(model, nn.Module):
         raise DepthlrError(
             f"the function that builds the model gave a {type(model).__name__}: let it return the model."

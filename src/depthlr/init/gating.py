@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 Pointwise = Callable[[Tensor], Tensor]
 
@@ -123,12 +123,8 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
 def _value_and_slope(label: str, sigma: Pointwise, points: np.ndarray) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False), torch.enable_grad():
         x = torch.from_numpy(points).requires_grad_()
-        try:
+        with one_sentence_errors(f"{label} could not be applied to a 1-D float64 tensor"):
             y = sigma(x)
-        except DepthlrError:
-            raise
-        except Exception as cause:
-            raise DepthlrError(f"{label} could not be applied to a 1-D float64 tensor: {cause}") from cause
         if not isinstance(y, Tensor) or y.shape != x.shape:
             shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
             raise DepthlrError(f"{label} turned shape {tuple(x.shape)} into {shape}; pass a pointwise activation.")

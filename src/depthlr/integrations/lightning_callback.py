@@ -20,8 +20,10 @@ from depthlr.integrations.lightning import recipe_from_lightning, schedule_name,
 from depthlr.integrations.trainer import RunReport, peak_rate, report_on, scale_rates, unscaled
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.trace.interface import is_sharded
+from depthlr.transfer.optimizer import CARRIED_RATES, OTHER_RATE
 from depthlr.transfer.rules import Recipe, Rule, transfer_rate
 
+OF_GROUPS = tuple(text.partition("{")[0] for text in (LARGEST_GROUP, OTHER_RATE, CARRIED_RATES))
 OTHER_SHAPES = "large= builds parameters of other shapes than the module of the run has: let it build the same module."
 UNSCALED = (
     "{} holds a rate of its own, which was not scaled: give the module the attribute lr, and let configure_optimizers "
@@ -86,7 +88,8 @@ class RateCallback(Callback):
         self.report = self._measure(trainer, pl_module, None if self.set_rate else rate)
         if name is not None:
             carried = self.report.carried
-            notes = tuple(note for note in carried.notes if note != LARGEST_GROUP)  # it is the attribute's value
+            # The rate is the attribute's value, and the module makes every group's.
+            notes = tuple(note for note in carried.notes if not note.startswith(OF_GROUPS))
             self.report = replace(self.report, carried=replace(carried, notes=notes))
         if self.set_rate:
             self._set_rate(trainer, pl_module, name, rate)

@@ -6,6 +6,7 @@ The figures are those of docs/results.md and docs/transferbench.md. Tests comput
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from depthlr.errors import DepthlrError
@@ -28,7 +29,10 @@ CONSTANT_EVIDENCE = (
     "The exponent and its interval were fitted on 6 recipes of 1,200 steps with warm-up and decay, over a factor of "
     "5.7 in effective depth. They have not been judged on other recipes yet."
 )
+# Properties of models, optimizers and runs: keys of a rule's findings, as the names of initializations are.
 PRE_NORM, BATCH_NORM, ADAPTIVE = "pre-norm", "batch-norm", "adaptive"
+CONSTANT_RATE, UNKNOWN_SCHEDULE, FEW_STEPS, MANY_STEPS = "constant rate", "unknown schedule", "few steps", "many steps"
+LEAST_STEPS, MOST_STEPS = 1_000, 12_000  # beyond these a run is unlike the 1,200 steps that `constant` was fitted on
 USE_MEASURED = "use the rule 'measured', which looks at both models and at batches of your data."
 COVERAGE = 0.8  # of tuned rates lie within a stated interval
 NORMAL_QUANTILE = 1.28  # a normal variable is within this many standard deviations of its mean with that probability
@@ -42,14 +46,15 @@ LEAST_SPREAD = 0.1  # decades: models close in depth may differ in ways that the
 
 @dataclass(frozen=True)
 class Finding:
-    """What tuned rates showed for models or optimizers with some property."""
+    """What tuned rates showed for models, optimizers or runs with some property, or that there are none."""
 
     sentence: str
-    interval_held: bool  # was the interval's coverage near 80 %?
+    interval_held: bool  # was the interval's coverage near 80 %? If not, the rule is out of scope
 
 
 # TransferBench's errors are medians over the tasks' medians, of rates carried to a deeper model.
 LAW_FINDINGS = {
+    OTHER_INIT: Finding(NOT_INIT, interval_held=False),
     PRE_NORM: Finding(
         "the blocks are pre-norm (LayerNorm or RMSNorm before a branch), and there the law is too steep: tuned rates "
         "fell as depth^-0.20 with SGD and as depth^-0.78 with AdamW. In 8 short tasks the law missed the tuned rate by "
@@ -68,6 +73,52 @@ LAW_FINDINGS = {
         interval_held=True,
     ),
 }
+
+# What RealBench's recipes say of runs unlike them; the exponents at 120 steps are those of docs/realbench.md.
+CONSTANT_FINDINGS = {
+    AS_INIT: Finding(
+        "the weights are as init_ draws them, and the exponent was fitted on models as libraries initialize them: "
+        "train with the library's initialization, or sweep rates around this one.",
+        interval_held=False,
+    ),
+    CONSTANT_RATE: Finding(
+        "the run keeps a constant rate, and the exponent was fitted on runs with warm-up and decay alone: train with "
+        "such a schedule, or sweep rates around this one.",
+        interval_held=False,
+    ),
+    UNKNOWN_SCHEDULE: Finding(
+        "the schedule is not given, and the exponent was fitted on runs with warm-up and decay alone: give it, as "
+        "'warmup-cosine', or as 'constant' if the rate does not change.",
+        interval_held=True,
+    ),
+    FEW_STEPS: Finding(
+        f"the run has fewer than {LEAST_STEPS:,} steps, and the exponent was fitted on 1,200: with the whole schedule "
+        "in 120 steps, tuned rates of four of these recipes fell as depth^-0.37, depth^-0.35, depth^-0.32 and "
+        "depth^-0.05, which the interval covers.",
+        interval_held=True,
+    ),
+    MANY_STEPS: Finding(
+        f"the run has more than {MOST_STEPS:,} steps, and the exponent was fitted on 1,200: runs as long as this one "
+        "were not tested.",
+        interval_held=True,
+    ),
+}
+
+
+def run_properties(schedule: str | None, steps: int | None) -> set[str]:
+    """What is known of a run, as keys of findings.
+
+    Args:
+        schedule: The name of the schedule, "constant" if there is none. None if that is not known.
+        steps: How many steps the run has. None if that is not known.
+    """
+    properties = {
+        CONSTANT_RATE: schedule == "constant",
+        UNKNOWN_SCHEDULE: schedule is None and steps is not None,
+        FEW_STEPS: schedule != "constant" and steps is not None and steps < LEAST_STEPS,
+        MANY_STEPS: steps is not None and steps > MOST_STEPS,
+    }
+    return {name for name, holds in properties.items() if holds}
 
 
 @dataclass(frozen=True)
@@ -148,20 +199,31 @@ class CarriedRate:
     coverage: float = COVERAGE
     in_scope: bool = True  # False if a note says that the rule's preconditions do not hold
     initialization: str = UNSEEN  # of the models, as the rule saw it
-    evidence: str = ""  # what the rule's intervals were calibrated on, if it has any
+    evidence: str = ""  # what the interval was calibrated on, if there is one
 
     def __float__(self) -> float:
         return self.rate
 
-    def with_interval(self, decades: float) -> CarriedRate:
-        """The same rate with an interval. Depths that are too far apart get none.
+    def with_interval(self, decades: float, evidence: str) -> CarriedRate:
+        """The same rate with an interval. Depths that are equal or too far apart get none.
 
         Args:
             decades: The length of the interval to each side.
+            evidence: What it was calibrated on.
         """
-        if doublings(self.source_depth, self.target_depth) > MOST_DOUBLINGS:
+        if not 0 < doublings(self.source_depth, self.target_depth) <= MOST_DOUBLINGS:
             return self
-        return replace(self, low=self.rate / 10**decades, high=self.rate * 10**decades)
+        return replace(self, low=self.rate / 10**decades, high=self.rate * 10**decades, evidence=evidence)
+
+    def out_of_scope(self, reasons: Sequence[str]) -> CarriedRate:
+        """The same rate with reasons to distrust it, and so without an interval.
+
+        Args:
+            reasons: One note for each. If there are none, nothing changes.
+        """
+        if not reasons:
+            return self
+        return replace(self, notes=(*reasons, *self.notes), in_scope=False, low=None, high=None, evidence="")
 
     def _repr_html_(self) -> str:
         row = (self.rule, f"{self.source_depth:g}", f"{self.target_depth:g}", f"{self.factor:.3g}", self._interval())

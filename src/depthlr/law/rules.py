@@ -12,16 +12,16 @@ from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.law.carried_rate import (
     ADAPTIVE,
     CONSTANT_EVIDENCE,
+    CONSTANT_FINDINGS,
     EVIDENCE,
     LAW_ERROR,
     LAW_FINDINGS,
-    NOT_INIT,
-    OTHER_INIT,
     UNSEEN,
     CarriedRate,
     Finding,
     constant_error,
     finite_rate,
+    run_properties,
 )
 
 Family = Literal["sgd", "adam"]
@@ -72,10 +72,10 @@ class DepthRule:
         error: Takes two depths and returns the 80th percentile of the error, in decades. None if the rule was not
             compared with tuned rates.
         evidence: What the error was calibrated on, in sentences. Empty without `error`.
-        findings: What tuned rates showed for models and optimizers, by a property of these.
-        needs_init: It holds for weights as `init_` draws them.
-        refuses_multiplier: It is wrong if branches are multiplied by a number that depends on depth.
-        allows_tied: It was fitted on models with tied embeddings too.
+        findings: What tuned rates showed for models, optimizers and runs, by a property of these.
+        multiplier_power: The power of the residual updates by which the forward multiplier of the branches must change;
+            0 if it must not. None if the rule says nothing of it.
+        needs_untied: Models whose head is tied to the embedding are out of its scope.
     """
 
     name: str
@@ -87,9 +87,8 @@ class DepthRule:
     error: Callable[[float, float], float] | None = None
     evidence: str = ""
     findings: Mapping[str, Finding] = field(default_factory=dict)
-    needs_init: bool = False
-    refuses_multiplier: bool = False
-    allows_tied: bool = False
+    multiplier_power: float | None = None
+    needs_untied: bool = False
 
     def exponent(self, family: Family) -> float | None:
         """The exponent of the depth, None if the authors prescribe nothing.
@@ -126,7 +125,14 @@ class DepthRule:
         return transfer_by_power(rate, source_depth, target_depth, exponent)
 
     def carry_depths(
-        self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd"
+        self,
+        rate: float,
+        source_depth: float,
+        target_depth: float,
+        family: Family = "sgd",
+        *,
+        schedule: str | None = None,
+        steps: int | None = None,
     ) -> CarriedRate:
         """Carry a rate between two effective depths: arithmetic, without a model.
 
@@ -135,11 +141,12 @@ class DepthRule:
             source_depth: Effective depth of the source.
             target_depth: Effective depth of the target.
             family: The optimizer family.
+            schedule: How the rate changes during the run, "constant" if it does not. None if that is not known.
+            steps: How many steps the run has. None if that is not known.
         """
         new = self.new_rate(rate, source_depth, target_depth, family)
-        return self.carried_rate(
-            rate, new, source_depth, target_depth, properties={ADAPTIVE} if family == "adam" else ()
-        )
+        properties = run_properties(schedule, steps) | ({ADAPTIVE} if family == "adam" else set())
+        return self.carried_rate(rate, new, source_depth, target_depth, properties=properties)
 
     def carried_rate(
         self,
@@ -160,11 +167,9 @@ class DepthRule:
             source_depth: Effective depth of the source.
             target_depth: Effective depth of the target.
             violations: One note for each precondition of the rule that does not hold.
-            properties: Of the models and of the optimizer: keys of `findings`.
+            properties: Of the models, the optimizer and the run: keys of `findings`.
             initialization: How the models are initialized, if that is known.
         """
-        if self.needs_init and initialization == OTHER_INIT:
-            violations = [*violations, NOT_INIT]
         found = [finding for key, finding in self.findings.items() if key in properties]
         in_scope = not violations and all(finding.interval_held for finding in found)
         carried = CarriedRate(
@@ -177,11 +182,10 @@ class DepthRule:
             notes=(*violations, *(finding.sentence for finding in found)),
             in_scope=in_scope,
             initialization=initialization,
-            evidence=self.evidence,
         )
         if self.error is None or not carried.in_scope:
             return carried
-        return carried.with_interval(self.error(source_depth, target_depth))
+        return carried.with_interval(self.error(source_depth, target_depth), self.evidence)
 
 
 RULES: dict[str, DepthRule] = {
@@ -203,8 +207,8 @@ RULES: dict[str, DepthRule] = {
         exponent_adam=CONSTANT_EXPONENT,
         error=constant_error,
         evidence=CONSTANT_EVIDENCE,
-        refuses_multiplier=True,
-        allows_tied=True,
+        findings=CONSTANT_FINDINGS,
+        multiplier_power=0.0,
     ),
     "law": DepthRule(
         name="law",
@@ -219,8 +223,8 @@ RULES: dict[str, DepthRule] = {
         error=LAW_ERROR.at,
         evidence=EVIDENCE,
         findings=LAW_FINDINGS,
-        needs_init=True,
-        refuses_multiplier=True,
+        multiplier_power=0.0,
+        needs_untied=True,
     ),
     "jelassi": DepthRule(
         name="jelassi",
@@ -228,6 +232,7 @@ RULES: dict[str, DepthRule] = {
         assumes=f"A ReLU MLP without residual connections, fan-in initialization, SGD. {_NO_MULTIPLIER}",
         exponent_sgd=-1.5,
         exponent_adam=None,
+        multiplier_power=0.0,
     ),
     "depth-mup": DepthRule(
         name="depth-mup",
@@ -239,6 +244,7 @@ RULES: dict[str, DepthRule] = {
         exponent_sgd=0.0,
         exponent_adam=-0.5,
         counts="updates",
+        multiplier_power=-0.5,
     ),
     "completep": DepthRule(
         name="completep",
@@ -250,6 +256,7 @@ RULES: dict[str, DepthRule] = {
         exponent_sgd=None,
         exponent_adam=0.0,
         counts="updates",
+        multiplier_power=-1.0,
     ),
     "u-mup": DepthRule(
         name="u-mup",
@@ -261,6 +268,7 @@ RULES: dict[str, DepthRule] = {
         exponent_sgd=-0.5,
         exponent_adam=-0.5,
         counts="updates",
+        multiplier_power=-0.5,
     ),
     "pathsum": DepthRule(
         name="pathsum",
@@ -273,6 +281,7 @@ RULES: dict[str, DepthRule] = {
         exponent_sgd=None,
         exponent_adam=None,
         counts="paths",
+        multiplier_power=0.0,
     ),
 }
 
@@ -298,17 +307,18 @@ def transfer_by_power(rate: float, source_depth: float, target_depth: float, exp
 
 
 def recommended_rule(
-    *, schedule: str = "constant", steps: int | None = None, own_init: bool = False, measurable: bool = False
+    *, schedule: str | None = None, steps: int | None = None, own_init: bool = False, measurable: bool = False
 ) -> str:
     """The name of the rule that the evidence recommends for a recipe.
 
     Args:
-        schedule: How the rate changes during the run: "constant", or any other name, such as "warmup-cosine".
+        schedule: How the rate changes during the run: "constant", or any other name, such as "warmup-cosine". None if
+            that is not known.
         steps: How many steps the run has. None if that is not known.
         own_init: The model is initialized by its library, and not by `init_`.
         measurable: There are models and batches to measure.
     """
-    if schedule != "constant" or (steps or 0) >= LONG_RUN:
+    if schedule not in (None, "constant") or (steps or 0) >= LONG_RUN:
         return "constant"
     if measurable:
         return "measured"

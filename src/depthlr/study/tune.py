@@ -16,7 +16,7 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.energy.persistent import SEEDS
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import CarriedRate
+from depthlr.law.carried_rate import AS_INIT, CarriedRate
 from depthlr.law.rules import RULES, recommended_rule
 from depthlr.models.build import build
 from depthlr.study.description import Search, Study
@@ -122,7 +122,9 @@ def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | N
     name = rule or recommended_rule(schedule=training.schedule, steps=training.run_steps, measurable=True)
     make = _recipe_by_depth if name in RULES else _recipe_to_measure
     source, target = (make(study, size, examples) for size in study.model.sizes)
-    return transfer_rate(rate, source, target, rule=name)
+    carried = transfer_rate(rate, source, target, rule=name)
+    drawn = training.variance != "own" and name in RULES and RULES[name].findings.get(AS_INIT)
+    return carried.out_of_scope([drawn.sentence]) if drawn else carried
 
 
 def verification_study(study: Study, rate: float, examples: Examples, share: float = STEP_SHARE) -> Study:
@@ -148,7 +150,8 @@ def verification_study(study: Study, rate: float, examples: Examples, share: flo
 
 def _recipe_by_depth(study: Study, size: int, examples: Examples) -> Recipe:
     depth = effective_depth(*build(study.model.spec_at(size), input=examples.input, meta=True))
-    return Recipe(depth, optimizer=study.training.optimizer)
+    training = training_in_steps(study, examples)
+    return Recipe(depth, optimizer=training.optimizer, schedule=training.schedule, steps=training.run_steps)
 
 
 def _recipe_to_measure(study: Study, size: int, examples: Examples) -> Recipe:

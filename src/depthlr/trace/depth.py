@@ -14,7 +14,7 @@ from depthlr.formatting import html_table
 from depthlr.law.carried_rate import BATCH_NORM, PRE_NORM
 from depthlr.trace import operations as ops
 from depthlr.trace.distances import Distances, compute_distances
-from depthlr.trace.graph import ROOT, Graph
+from depthlr.trace.graph import ROOT, Graph, Node
 from depthlr.trace.tracing import trace
 from depthlr.trace.units import Unit, units_of
 
@@ -187,18 +187,28 @@ def _norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tupl
 
 
 def _branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]) -> float:
-    """The median of the constants by which residual branches are multiplied before they are added; 1 without any."""
+    """The median of the constants by which residual branches are multiplied before they are added; 1 without any.
+
+    A layer without a bias passes a constant on: W (c x) = c W x.
+    """
     factors = []
     for update in (unit.node for unit in units if unit.kind == "residual"):
         node = graph.nodes[update]
         factor = node.factor
-        branches = [i for i in node.inputs if i != distances.previous[update]]
+        stream = distances.previous[update]
+        branches = [i for i in node.inputs if i != stream]
         end = max(branches, default=ROOT)  # nodes are numbered as they ran, and the branch ran after the stream
-        while end != ROOT and (graph.nodes[end].name in ops.TRANSPARENT | ops.MULTIPLICATIONS):
+        while end > stream and _passes_factors(graph.nodes[end]):
             factor *= graph.nodes[end].factor
             end = max(graph.nodes[end].inputs, default=ROOT)
         factors.append(abs(factor))
     return median_low(factors) if factors else 1.0
+
+
+def _passes_factors(node: Node) -> bool:
+    if node.name in ops.MATRIX_WITH_BIAS:
+        return len(node.weights) == 1
+    return node.name in ops.TRANSPARENT | ops.MULTIPLICATIONS
 
 
 def _reads_norm(graph: Graph, readers: list[list[int]], stream: int) -> bool:

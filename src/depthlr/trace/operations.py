@@ -103,12 +103,13 @@ def constant_factor(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     """The number by which a call multiplies its tensor, or the second term of a sum; 1 for none, or for a tensor."""
     if name in ADDITIONS:
         alpha = kwargs.get("alpha", 1)
-        return float(alpha) if isinstance(alpha, int | float) else 1.0
-    numbers = [one for one in (*args, kwargs.get("other")) if isinstance(one, int | float) and one]
-    if name not in MULTIPLICATIONS or not numbers:
+        return float(alpha) if isinstance(alpha, int | float) and alpha else 1.0
+    if name not in MULTIPLICATIONS:
         return 1.0
     divided = name not in ELEMENTWISE_PRODUCTS
-    return 1 / numbers[0] if divided else float(numbers[0])
+    factors = (*args[divided:], kwargs.get("other"))  # a number that is divided by the tensor is none
+    number = next((float(one) for one in factors if isinstance(one, int | float) and one), 1.0)
+    return 1 / number if divided else number
 
 
 def fan_in(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Tensor]) -> int:

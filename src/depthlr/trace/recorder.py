@@ -70,6 +70,7 @@ class Recorder(TorchFunctionMode):
         self.graph = Graph(integers_are_signal=integers_are_signal)
         self._watch = watch
         self._allow_recurrence = allow_recurrence
+        self.numbers: dict[int, float] = {}  # in the model's buffers, by the id of what stands for these in this run
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
         self._roles: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
         self._references: dict[int, weakref.ref[Tensor]] = {}
@@ -237,7 +238,8 @@ class Recorder(TorchFunctionMode):
             self._set_roles(outputs, Role.constant, None)
         elif read.signal or is_lookup:
             node = Node(name, tuple(read.signal or read.indices), tuple(read.weights), scope=self._stack[-1])
-            node.factor = ops.constant_factor(name, args, kwargs)
+            factors = tuple(map(self._as_number, args)) if name in ops.MULTIPLICATIONS else args
+            node.factor = ops.constant_factor(name, factors, kwargs)
             if read.weights:
                 node.fan_in = 1 if is_lookup else ops.fan_in(name, args, kwargs, read.operands)
             is_chain = name in ops.MATRIX_PRODUCTS and len(read.operands) > 1  # x A B is x (A B)
@@ -248,6 +250,18 @@ class Recorder(TorchFunctionMode):
         else:
             self._set_roles(outputs, Role.weight, tuple(read.weights))
         return result
+
+    def _as_number(self, value: Any) -> Any:
+        """The number in a constant of one element, such as a buffer with a multiplier; any other value as it is."""
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            return value
+        role, _ = self._roles.get(id(value)) or self._role_of_gathered(value)
+        if role is not Role.constant:
+            return value
+        try:
+            return self.numbers[id(value)] if id(value) in self.numbers else float(value)
+        except Exception:  # a tensor without values, fake or on the meta device
+            return value
 
     def _record(
         self, node: Node, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]

@@ -124,15 +124,16 @@ def _reshard(model: nn.Module) -> None:
 
 def _run_on_zeros(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) -> Graph:
     with preserve_state(model):
-        return _run_shadows(model, arguments, make_recorder)
+        return _run_shadows(model, arguments, make_recorder, _numbers_in_buffers(model))
 
 
 def _run_fake(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) -> Graph:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
+    numbers = _numbers_in_buffers(model)
     with preserve_state(model):
         try:
             with mode, _silence_fake_tensor_log():
-                graph = _run_shadows(model, arguments, make_recorder)
+                graph = _run_shadows(model, arguments, make_recorder, numbers)
         except BaseException as error:
             # The traceback holds all tensors of the failed run. Free them first: the next line searches the whole heap
             # once for each tensor that is left.
@@ -143,7 +144,15 @@ def _run_fake(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorde
     return graph
 
 
-def _run_shadows(model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder) -> Graph:
+def _numbers_in_buffers(model: nn.Module) -> dict[str, float]:
+    """The values of buffers with one number, such as a multiplier, by name. Those on the meta device have none."""
+    buffers = {name: buffer for name, buffer in model.named_buffers() if buffer.numel() == 1 and not buffer.is_meta}
+    return {name: float(buffer) for name, buffer in buffers.items() if buffer.is_floating_point()}
+
+
+def _run_shadows(
+    model: nn.Module, arguments: Arguments, make_recorder: MakeRecorder, numbers: Mapping[str, float]
+) -> Graph:
     """Run with new tensors in place of parameters, buffers and inputs: fake tensors, or zeros."""
 
     def shadow(tensor: Tensor) -> Tensor:
@@ -153,7 +162,9 @@ def _run_shadows(model: nn.Module, arguments: Arguments, make_recorder: MakeReco
     parameters = {name: shadow(p) for name, p in model.named_parameters()}
     buffers = {name: shadow(b) for name, b in model.named_buffers()}
     weights = {**parameters, **buffers}
-    return _record(make_recorder(parameters), model, weights, tree_map_only(Tensor, shadow, arguments))
+    recorder = make_recorder(parameters)
+    recorder.numbers = {id(buffers[name]): number for name, number in numbers.items()}
+    return _record(recorder, model, weights, tree_map_only(Tensor, shadow, arguments))
 
 
 def _record(recorder: Recorder, model: nn.Module, weights: dict[str, Tensor], arguments: Arguments) -> Graph:

@@ -9,12 +9,12 @@ from torch import nn
 
 from depthlr.energy.batches import read_batches
 from depthlr.energy.energy import ENERGY_BATCHES, update_energy
-from depthlr.energy.given_optimizer import optimizers_of, rate_ratios
+from depthlr.energy.given_optimizer import optimizers_of, own_rates
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import AS_IT_IS, CarriedRate
 from depthlr.transfer.measured import check_measuring, recipe_with_batches
-from depthlr.transfer.optimizer import group_notes, optimizer_notes, optimizer_shares
+from depthlr.transfer.optimizer import with_recipe_notes
 from depthlr.transfer.recipe import Energies, Recipe
 
 AM_MUP = (
@@ -58,10 +58,13 @@ class AmMup:
                 "the step moves no unit before the head in one of the models: initialize them as depthlr does (init_)."
             )
         factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
-        notes = group_notes([rate_ratios(optimizers_of(given.optimizer, model)) for model in models])
-        notes += optimizer_notes(rate * factor, optimizer_shares(given.optimizer, next(iter(models), None)))
         depths = len(energies[0].units), len(energies[1].units)
-        return CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, tuple(notes), initialization=AS_IT_IS)
+        carried = CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, initialization=AS_IT_IS)
+        rates = [
+            None if isinstance(build, Energies) else own_rates(optimizers_of(end.optimizer, build))
+            for end, build in zip((source, target), builds, strict=True)
+        ]
+        return with_recipe_notes(carried, source, target, rates)
 
     def _energy(self, recipe: Recipe, batches: list[Any], given: Recipe) -> Energies:
         build: Any = recipe.build

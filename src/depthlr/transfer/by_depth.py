@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
+from depthlr.energy.given_optimizer import OwnRates, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, OTHER_INIT, UNSEEN, CarriedRate, finite_rate
+from depthlr.law.carried_rate import (
+    ADAPTIVE,
+    AS_INIT,
+    OTHER_INIT,
+    UNSEEN,
+    CarriedRate,
+    finite_rate,
+    run_properties,
+)
 from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer
 from depthlr.trace.depth import TIED, Depth
-from depthlr.transfer.optimizer import family_of, optimizer_notes, optimizer_shares
-from depthlr.transfer.recipe import Counted, Recipe, count_depths, first_model
+from depthlr.transfer.optimizer import family_of, with_recipe_notes
+from depthlr.transfer.recipe import Counted, Recipe, count_depths
 
 WORST_FIRST = (OTHER_INIT, UNSEEN, AS_INIT)  # two models count as the worse one
-MULTIPLIED = (
-    "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target. Such a forward multiplier (Depth-"
-    "muP, CompleteP) makes up for depth itself, and the law on top of it would lower the rate twice: use the rule "
-    "'depth-mup', 'completep' or 'measured'."
-)
+SAME_DEPTH = "nothing to carry: both models have {} units; if one is deeper, units= counts your own blocks."
+MULTIPLIED = "the branches are multiplied by {:.3g} in the source and by {:.3g} in the target, {}: use the rule {!r}."
+TWICE = "which makes up for depth itself, and the rule {!r} on top of it would lower the rate twice"
+OTHER_POWER = "and the rule {!r} holds for multipliers that change as (residual updates)^{:g}"
+SAME_MULTIPLIER = 0.05  # relative error of a multiplier that still fits a rule
 
 
 @dataclass(frozen=True)
@@ -45,28 +54,29 @@ class ByDepth:
 
     def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
         """Carry the rate by the effective depths of both models. Arguments are those of `Rule.carry`."""
-        return self.carry_counted(rate, source.optimizer, count_depths(source, target, seed=self.seed))
+        return self.carry_counted(rate, source, target, count_depths(source, target, seed=self.seed))
 
-    def carry_counted(self, rate: float, optimizer: Any, counted: Sequence[Counted]) -> CarriedRate:
+    def carry_counted(self, rate: float, source: Recipe, target: Recipe, counted: Sequence[Counted]) -> CarriedRate:
         """Carry the rate between models whose depths are counted.
 
         Args:
             rate: The rate tuned on the source.
-            optimizer: That of the source.
-            counted: Source and target, from `count_depths`.
+            source: The recipe that was tuned.
+            target: The recipe that needs a rate.
+            counted: What `count_depths` says of both.
         """
-        rule, model = self.rule, first_model(counted)
+        rule = self.rule
         source_depth, target_depth = (one.depth for one in counted)
-        multipliers = source_depth.multiplier, target_depth.multiplier
-        if rule.refuses_multiplier and not math.isclose(*multipliers):
-            raise DepthlrError(MULTIPLIED.format(*multipliers))
-        family = self._family(optimizer, model)
+        rates = _own_rates_of((source, target), counted)
+        family = self._family(source.optimizer, next((one.model for one in counted if one.model is not None), None))
+        violations = _depth_notes(rule, source_depth, target_depth)
+        violations += _multiplier_notes(rule, source_depth, target_depth, family)
         new_rate = _new_rate(rule, rate, source_depth, target_depth, family)
-        properties = {*source_depth.norms, *target_depth.norms}
+        initializations = [one.initialization for one in counted]
+        properties = {*source_depth.norms, *target_depth.norms, *initializations}
+        properties |= run_properties(source.schedule, source.steps) | run_properties(target.schedule, target.steps)
         if family == "adam":
             properties.add(ADAPTIVE)
-        violations = _depth_notes(source_depth, target_depth, (TIED,) if rule.allows_tied else ())
-        initialization = min((one.initialization for one in counted), key=WORST_FIRST.index)
         carried = rule.carried_rate(
             rate,
             new_rate,
@@ -74,17 +84,18 @@ class ByDepth:
             target_depth.total,
             violations=violations,
             properties=properties,
-            initialization=initialization,
+            initialization=min(initializations, key=WORST_FIRST.index),
         )
-        notes = optimizer_notes(new_rate, optimizer_shares(optimizer, model))
-        return replace(carried, notes=(*carried.notes, *notes))
+        if source_depth.units and source_depth.total == target_depth.total:
+            carried = replace(carried, notes=(*carried.notes, SAME_DEPTH.format(source_depth.total)))
+        return with_recipe_notes(carried, source, target, rates)
 
     def _family(self, optimizer: Any, model: nn.Module | None) -> Family:
         if self.family is not None:
             return self.family
         try:
             return family_of(optimizer, model)
-        except DepthlrError:  # another library's optimizer, or a factory that cannot make one for this model
+        except DepthlrError:  # another library's optimizer, or a factory that makes none without its model
             if self.rule.exponent_sgd != self.rule.exponent_adam or self.rule.counts == "paths":
                 raise
             return "sgd"  # both exponents are equal, and nothing is said of an optimizer that is not known
@@ -104,19 +115,46 @@ def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family
     return rule.new_rate(rate, source.total, target.total, family)
 
 
-def _depth_notes(source: Depth, target: Depth, allowed: Collection[str]) -> list[str]:
-    """What speaks against a rule of depth, apart from flags of the kinds that it allows."""
+def _own_rates_of(recipes: Iterable[Recipe], counted: Iterable[Counted]) -> list[OwnRates | None]:
+    """The rates of each recipe's optimizers, None for a depth."""
+    return [
+        None if one.model is None else own_rates(optimizers_of(recipe.optimizer, one.model))
+        for recipe, one in zip(recipes, counted, strict=True)
+    ]
+
+
+def _multiplier_notes(rule: DepthRule, source: Depth, target: Depth, family: Family) -> list[str]:
+    """What speaks against a rule if the branches are multiplied by other numbers than it is for.
+
+    Raises:
+        DepthlrError: The rule is for no such multiplier at all.
+    """
+    if rule.multiplier_power is None or not (source.residual and target.residual):
+        return []
+
+    def fits(power: float) -> bool:
+        wanted = (target.residual / source.residual) ** power
+        return math.isclose(target.multiplier / source.multiplier, wanted, rel_tol=SAME_MULTIPLIER)
+
+    if fits(rule.multiplier_power):
+        return []
+    able = (one for one in RULES.values() if one.multiplier_power is not None and one.exponent(family) is not None)
+    better = next((one.name for one in able if fits(one.multiplier_power or 0.0)), "measured")
+    reason = (OTHER_POWER if rule.multiplier_power else TWICE).format(rule.name, rule.multiplier_power)
+    sentence = MULTIPLIED.format(source.multiplier, target.multiplier, reason, better)
+    if rule.multiplier_power == 0:
+        raise DepthlrError(sentence)
+    return [sentence]
+
+
+def _depth_notes(rule: DepthRule, source: Depth, target: Depth) -> list[str]:
+    """What the depths say against a rule."""
     flags = dict.fromkeys(source.flagged + target.flagged)
-    notes = [flag.sentence for flag in flags if flag.kind not in allowed]
+    notes = [flag.sentence for flag in flags if rule.needs_untied or flag.kind != TIED]
     if widths := source.other_widths(target):
         notes.append(
             f"widths differ ({widths}): the rules know depth alone, and the best rate also falls "
             "with width; use the rule 'measured' or models of one width."
-        )
-    if source.units and source.total == target.total:
-        notes.append(
-            f"both models have {source.total} units, so no rate changes: if one is deeper, units= counts your own "
-            "blocks."
         )
     return notes
 
@@ -156,9 +194,8 @@ class Fitted:
         factor = ratio**self.fit.slope
         new_rate = finite_rate(rate * factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
         assumes = f"Tuned rates go on along the fitted line: rate ~ depth^({self.fit.slope:.2f})."
-        notes = optimizer_notes(new_rate, optimizer_shares(source.optimizer, first_model(counted)))
-        carried = CarriedRate(new_rate, "fitted", *depths, factor, assumes, tuple(notes))
-        if not self.fit.bounded:
-            return carried
-        low, high = sorted(rate * ratio**slope for slope in self.fit.interval)
-        return replace(carried, low=low, high=high, coverage=self.fit.level)
+        carried = CarriedRate(new_rate, "fitted", *depths, factor, assumes)
+        if self.fit.bounded:
+            low, high = sorted(rate * ratio**slope for slope in self.fit.interval)
+            carried = replace(carried, low=low, high=high, coverage=self.fit.level)
+        return with_recipe_notes(carried, source, target, _own_rates_of((source, target), counted))

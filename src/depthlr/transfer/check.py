@@ -16,7 +16,7 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
-from depthlr.energy.given_optimizer import optimizers_of, rate_ratios
+from depthlr.energy.given_optimizer import optimizers_of, own_rates
 from depthlr.energy.initializations import Draws, build_model, check_draws, depth_on
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import labelled, measuring
@@ -179,7 +179,7 @@ def check_transfer(
         model = build_model(partial(build, size))
         depth = depth_on(model, given.first, units)
         measured.append(SizeMeasurement(size, depth, of_units, of_readout, drawn=not draws.same_weights))
-        ratios.append(rate_ratios(optimizers_of(optimizer, model)))
+        ratios.append(own_rates(optimizers_of(optimizer, model)).ratios)
     found = judge(measured)
     return replace(found, notes=(*found.notes, *group_notes(ratios)))
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds, inputs_of
-from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, rate_ratios
+from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, own_rates
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
     SAME_WEIGHTS_NOTE,
@@ -39,7 +39,7 @@ from depthlr.law.carried_rate import (
 )
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.optimizer import group_notes, optimizer_notes, optimizer_shares
+from depthlr.transfer.optimizer import with_recipe_notes
 from depthlr.transfer.recipe import MeasuredModel, Recipe
 
 ASSUMES = (
@@ -107,7 +107,9 @@ class Measured:
                 batches.
             target: The recipe that needs a rate. Its model is counted by its own `units`.
         """
-        return self.carry_measured(rate, *self.measure(source, target))
+        measured = self.measure(source, target)
+        carried = self.carry_measured(rate, *measured)
+        return with_recipe_notes(carried, source, target, [one.own_rates for one in measured])
 
     def measure(self, source: Recipe, target: Recipe) -> tuple[MeasuredModel, MeasuredModel]:
         """Measure both models on the batches of one recipe. A `MeasuredModel` is not measured again.
@@ -129,7 +131,7 @@ class Measured:
             with measuring(batches.size * sum(map(len, draws.values()))):
                 energies = persistent_energies(draws, batches, given.loss_fn, given.optimizer, seed=self.seed)
             for (name, end), own in zip(unmeasured.items(), energies, strict=True):
-                found[name] = _measured_model(end, given.optimizer, batches.first, own, draws[name].same_weights)
+                found[name] = _measured_model(end, batches.first, own, draws[name].same_weights)
         return found["source"], found["target"]
 
     @staticmethod
@@ -171,10 +173,8 @@ class Measured:
             notes.append(NOISY)
         if not compared:
             notes.append(NOT_COMPARED)
-        notes += group_notes([source.group_ratios, target.group_ratios])
         # An interval is stated only where measured rates were compared with tuned ones.
         in_scope = source.in_scope and target.in_scope and compared and not noisy
-        in_scope = in_scope and source.group_ratios == target.group_ratios
         error = change.standard_error
         if error is not None and (error > LARGE_ERROR or change.law_share > MUCH_LAW):
             notes.append(
@@ -183,7 +183,6 @@ class Measured:
                 "what is carried; take more seeds or a wider model."
             )
         new_rate = finite_rate(rate * change.factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
-        notes += optimizer_notes(new_rate, source.optimizers or target.optimizers)
         carried = CarriedRate(
             new_rate,
             "measured",
@@ -193,9 +192,8 @@ class Measured:
             tuple(dict.fromkeys(notes)),
             in_scope=in_scope,
             initialization=AS_IT_IS,
-            evidence=EVIDENCE,
         )
-        return carried.with_interval(change.error_bound(*depths)) if in_scope else carried
+        return carried.with_interval(change.error_bound(*depths), EVIDENCE) if in_scope else carried
 
 
 def recipe_with_batches(source: Recipe, target: Recipe) -> Recipe:
@@ -239,7 +237,7 @@ def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
 
 
 def _measured_model(
-    recipe: Recipe, optimizer: Any, batch: Any, energies: Sequence[PersistentEnergy], same_weights: bool
+    recipe: Recipe, batch: Any, energies: Sequence[PersistentEnergy], same_weights: bool
 ) -> MeasuredModel:
     model = model_of(cast(Any, recipe.build))  # a model, or a function
     example = inputs_of(model, batch) if recipe.example is None else recipe.example
@@ -251,9 +249,8 @@ def _measured_model(
         effective_depth(model, example, units=recipe.units),
         rate,
         tuple(note for note, applies in notes.items() if note and applies),
-        rate_ratios(optimizers_of(optimizer, model)),
         in_scope=model.training and not readout_note,
-        optimizers=optimizer_shares(optimizer, model),
+        own_rates=own_rates(optimizers_of(recipe.optimizer, model)),
     )
 
 

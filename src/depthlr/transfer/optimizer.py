@@ -1,25 +1,35 @@
-"""What a rule says of the user's optimizer: its family, its parameter groups, and optimizers that step together."""
+"""What the rules say of two recipes that differ in more than the model, and of the user's optimizers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.given_optimizer import LARGEST_GROUP, largest_rate, optimizers_of
+from depthlr.energy.given_optimizer import LARGEST_GROUP, OwnRates, optimizers_of
 from depthlr.errors import DepthlrError
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
+from depthlr.transfer.recipe import Recipe
 
 UNEQUAL_GROUPS = (
     "the groups' rates, relative to the largest, are not the same in every model (down to {:.3g} and {:.3g}), as with "
     "layer-wise decay over other numbers of layers: carried rates were not compared with tuned ones there."
 )
-TWO_RATES = (
+TOGETHER = (
     "{} step together: their rates change by one factor, so their ratio is kept; how the best ratio changes with depth "
-    "was not tested. Carried rates: {}."
+    "was not tested."
 )
+OTHER_RATE = "the optimizers' largest rate is {:.3g}, not {:.3g}: multiply your own rates by the factor {:.3g}."
+CARRIED_RATES = "carried rates: {}."
+OTHER_RUN = (
+    "{} differ ({} against {}), and the rules change depth alone: tune the source as the target will be trained."
+)
+SAME_STEPS = 1.5  # numbers of steps that differ by less count as equal
 
 
 def family_of(optimizer: Any, model: nn.Module | None) -> Family:
@@ -48,44 +58,59 @@ def group_notes(ratios: Sequence[tuple[float, ...]]) -> list[str]:
     """Say to which group a carried rate belongs, and whether the groups differ between models.
 
     Args:
-        ratios: The `rate_ratios` of each model.
+        ratios: The `OwnRates.ratios` of each model.
     """
-    notes = [] if set(ratios) <= {(1.0,)} else [LARGEST_GROUP]
-    if len(set(ratios)) > 1:
-        notes.append(UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1]))
-    return notes
+    return [*([] if set(ratios) <= {(1.0,)} else [LARGEST_GROUP]), *_unequal_groups(ratios)]
 
 
-def optimizer_shares(optimizer: Any, model: nn.Module | None) -> tuple[tuple[str, float], ...]:
-    """Optimizers that step together, such as Muon for matrices and AdamW for the rest.
+def _unequal_groups(ratios: Sequence[tuple[float, ...]]) -> list[str]:
+    return [UNEQUAL_GROUPS.format(ratios[0][-1], ratios[-1][-1])] if len(set(ratios)) > 1 else []
+
+
+def with_recipe_notes(
+    carried: CarriedRate, source: Recipe, target: Recipe, rates: Sequence[OwnRates | None]
+) -> CarriedRate:
+    """The carried rate with notes on the optimizers, and out of scope if the recipes differ in more than the model.
 
     Args:
-        optimizer: What `optimizers_of` takes.
-        model: The model whose parameters they hold. None if there are depths alone.
-
-    Returns:
-        The class of each and its largest rate, relative to the largest of all. Empty if there is one optimizer.
+        carried: What a rule carried.
+        source: The recipe that was tuned.
+        target: The recipe that needs a rate.
+        rates: Those of the source's and of the target's optimizers, None where there is no model to make them for.
     """
-    if model is None:
-        return ()
-    try:
-        made = optimizers_of(optimizer, model)
-    except DepthlrError:  # a factory that cannot make one for this model: a rule of depth does not need it
-        return ()
-    if len(made) < 2:
-        return ()
-    base = largest_rate(made)
-    return tuple((type(one).__name__, largest_rate([one]) / base) for one in made)
+    known = [one for one in rates if one is not None and one.groups]  # a frozen model has none
+    reasons = [*_differences(source, target, known), *_unequal_groups([one.ratios for one in known])]
+    notes = _optimizer_notes(carried, known[0], known[-1]) if known else []
+    carried = carried.out_of_scope(reasons)
+    return replace(carried, notes=tuple(dict.fromkeys((*carried.notes, *notes))))
 
 
-def optimizer_notes(rate: float, shares: Sequence[tuple[str, float]]) -> list[str]:
-    """How the rates of optimizers that step together change.
+def _differences(source: Recipe, target: Recipe, rates: Sequence[OwnRates]) -> list[str]:
+    """One sentence for each entry of two runs that differs, where both are known."""
+    optimizers: list[Any] = [source.optimizer, target.optimizer]
+    if not all(isinstance(one, str) for one in optimizers):
+        optimizers = [" and ".join(one.names) for one in rates] if len(rates) > 1 else [None, None]
+    steps = source.steps, target.steps
+    if None not in steps and max(steps) < SAME_STEPS * min(steps):  # type: ignore[type-var,operator]
+        steps = None, None
+    entries = {"steps": steps, "schedules": (source.schedule, target.schedule), "optimizers": tuple(optimizers)}
+    return [OTHER_RUN.format(name, *both) for name, both in entries.items() if None not in both and both[0] != both[1]]
 
-    Args:
-        rate: The carried rate, which is that of the group with the largest rate.
-        shares: Their `optimizer_shares`. If they are empty, there is no note.
-    """
-    if not shares:
-        return []
-    names = " and ".join(name for name, _ in shares)
-    return [TWO_RATES.format(names, ", ".join(f"{name} {rate * share:.3g}" for name, share in shares))]
+
+def _optimizer_notes(carried: CarriedRate, source: OwnRates, target: OwnRates) -> list[str]:
+    """How the rates of groups, and of optimizers that step together, change."""
+    unequal, together = len(target.ratios) > 1, len(target.names) > 1
+    tuned = carried.rate / carried.factor
+    other = unequal and not math.isclose(tuned, source.largest, rel_tol=0.01)
+    largest = source.largest * carried.factor if other else carried.rate
+    listed: dict[str, list[str]] = {}
+    for name, ratio in sorted(target.groups, key=lambda group: -group[1]):
+        listed.setdefault(name, []).append(f"{largest * ratio:.3g}")
+    rates = ", ".join(f"{name} {' and '.join(values)}" for name, values in listed.items())
+    notes = {
+        LARGEST_GROUP: unequal,
+        TOGETHER.format(" and ".join(target.names)): together,
+        OTHER_RATE.format(source.largest, tuned, carried.factor): other,
+        CARRIED_RATES.format(rates): unequal or together,
+    }
+    return [note for note, applies in notes.items() if applies]

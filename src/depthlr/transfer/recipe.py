@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -14,9 +13,10 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
+from depthlr.energy.given_optimizer import OwnRates
 from depthlr.energy.initializations import Build, model_of
 from depthlr.energy.persistent import DrawnRate
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
 from depthlr.law.rules import OPTIMIZER_FAMILIES
@@ -36,19 +36,18 @@ class MeasuredModel:
         depth: The model's effective depth.
         rate: The rate at which its persistent energy is 1, over initializations.
         notes: What a user should know about the measurement.
-        group_ratios: The rates of its parameter groups over the largest.
         in_scope: False if a note says that such measurements were not compared with tuned rates.
-        optimizers: The `optimizer_shares`, if several optimizers step together.
+        own_rates: Those of the recipe's optimizers, if they are known.
     """
 
     depth: Depth
     rate: DrawnRate
     notes: tuple[str, ...] = ()
-    group_ratios: tuple[float, ...] = (1.0,)
     in_scope: bool = True
-    optimizers: tuple[tuple[str, float], ...] = ()
+    own_rates: OwnRates | None = None
 
 
+LONGEST_SLIP = 9  # letters of a misspelt "constant"; ConstantLR and warmup-constant are schedules
 ModelLike = int | float | Depth | nn.Module | Build | Energies | MeasuredModel
 
 
@@ -62,8 +61,9 @@ class Recipe:
         batches: The batches, each of which one optimizer step sees, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model.
-        schedule: How the rate changes during the run: "constant", or any other name, such as "warmup-cosine".
-        steps: How many steps the run has.
+        schedule: How the rate changes during the run: "constant" if it does not, else any other name, such as
+            "warmup-cosine". None if that is not known.
+        steps: How many steps the run has. None if that is not known.
         example: An input on which depth is counted. None takes the first of `batches`.
         units: Modules that count as one unit each, as in `effective_depth`.
     """
@@ -72,7 +72,7 @@ class Recipe:
     batches: Any = None
     loss_fn: LossFn | None = None
     optimizer: Any = "sgd"
-    schedule: str = "constant"
+    schedule: str | None = None
     steps: int | None = None
     example: Any = None
     units: Units = None
@@ -80,6 +80,14 @@ class Recipe:
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, str):
             check.one_of("the optimizer", self.optimizer, OPTIMIZER_FAMILIES)
+        if self.steps is not None:
+            check.count("steps", self.steps)
+        if self.schedule is not None:
+            name = check.text("schedule", self.schedule)
+            if name != "constant" and len(name) <= LONGEST_SLIP and (near := did_you_mean(name.lower(), ["constant"])):
+                raise DepthlrError(
+                    f"schedule is {name!r}{near}: give 'constant', or another name for another schedule."
+                )
 
     def replace(self, **changes: Any) -> Recipe:
         """A copy of this recipe with some entries changed."""
@@ -156,7 +164,8 @@ def _count(recipe: Recipe, batch: Any) -> Counted:
     if callable(build):  # as models are, too
         return _count_model(model_of(build), recipe, batch)
     if isinstance(build, bool) or not isinstance(build, Real) or not float(build) > 0:
-        raise DepthlrError(f"a source or target is a model or a depth above 0, not {build!r}.")
+        hint = ": pass Recipe.from_trainer(trainer)" if hasattr(build, "get_train_dataloader") else ""
+        raise DepthlrError(f"a source or target is a recipe, a model or a depth above 0, not {build!r}{hint}.")
     return Counted(Depth(float(build), float(build)))
 
 
@@ -164,12 +173,10 @@ def _count_model(model: nn.Module, recipe: Recipe, batch: Any) -> Counted:
     example = recipe.example
     if example is None:
         if batch is None:
-            raise DepthlrError("counting a model's depth needs an example input: pass example= or batches=.")
+            raise DepthlrError(
+                "counting a model's depth needs an example input: pass example= or batches=, or two recipes that have "
+                "one."
+            )
         example = inputs_of(model, batch)
     depth, graph = depth_and_graph(model, example, recipe.units)
     return Counted(depth, model, example, graph)
-
-
-def first_model(counted: Iterable[Counted]) -> nn.Module | None:
-    """The first model among what was counted. None if there are depths alone."""
-    return next((one.model for one in counted if one.model is not None), None)

@@ -75,15 +75,17 @@ def transfer_rate(
         rate: The rate tuned on the source.
         source: A depth, a model, a function that builds it, or a `Recipe`. With the rule "am-mup" also energies that
             were measured before.
-        target: The same. Functions that build the models let `Measured` average over initializations.
+        target: The same. Functions that build the models let `Measured` average over initializations. A model beside a
+            recipe is trained by that recipe.
         example: An input on which a model's depth is counted. None takes the first of `batches`.
         rule: A rule, its name, or a `DepthRule`. None takes the one that `recommended_rule` names for the recipes, and
             for how the models are initialized.
         batches: What the step is measured on, as `update_energy` takes them.
         loss_fn: Takes output and target. None takes the model's own loss.
         optimizer: A name, or a factory that takes the model. None is "sgd".
-        schedule: How the rate changes during the run, such as "warmup-cosine". None is "constant".
-        steps: How many steps the run has.
+        schedule: How the rate changes during the run: "constant" if it does not, else any other name, such as
+            "warmup-cosine". None if that is not known.
+        steps: How many steps the run has. None if that is not known.
         family: Whether the optimizer's steps grow with the gradient ("sgd") or not ("adam"), for rules that need it.
         aggregate: The mean of energies that the rule "am-mup" takes: arithmetic (the default), geometric or harmonic.
         seed: The first seed.
@@ -112,10 +114,7 @@ def transfer_rate(
         rule = ByDepth(rule)
     if options and rule is not None and not isinstance(rule, str):
         raise DepthlrError(TOLD_BY_RULE.format(_arguments(options)))
-    if not isinstance(source, Recipe):
-        source = Recipe(source, **entries)
-    if not isinstance(target, Recipe):
-        target = Recipe(target, **entries)
+    source, target = _as_recipe(source, target, entries), _as_recipe(target, source, entries)
     if rule is None:
         return _carry_by_default(rate, source, target, options)
     if isinstance(rule, str):
@@ -123,11 +122,18 @@ def transfer_rate(
     return rule.carry(rate, source, target)
 
 
+def _as_recipe(given: Any, other: Any, entries: dict[str, Any]) -> Recipe:
+    """A recipe as it is, and a model as the recipe beside it with this model, or as a recipe of these entries."""
+    if isinstance(given, Recipe):
+        return given
+    return other.replace(build=given, **entries) if isinstance(other, Recipe) else Recipe(given, **entries)
+
+
 def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict[str, Any]) -> CarriedRate:
     """Carry by the rule that `recommended_rule` names, with those of the options that it takes."""
     if any(isinstance(recipe.build, Energies) for recipe in (source, target)):
         raise DepthlrError(MEASURED_ENERGIES)
-    schedule = target.schedule if source.schedule == "constant" else source.schedule
+    schedule = target.schedule if source.schedule in (None, "constant") else source.schedule
     steps = max(source.steps or 0, target.steps or 0)
     name = recommended_rule(schedule=schedule, steps=steps, measurable=can_measure(source, target))
     if name != "law":
@@ -135,7 +141,7 @@ def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict
     counted = count_depths(source, target, seed=options.get("seed", 0))
     name = recommended_rule(own_init=any(one.initialization == OTHER_INIT for one in counted))
     rule = ByDepth(rule_named(name), **_options_of(name, options))
-    return rule.carry_counted(rate, source.optimizer, counted)
+    return rule.carry_counted(rate, source, target, counted)
 
 
 def make_rule(name: str, **options: Any) -> Rule:

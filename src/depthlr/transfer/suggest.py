@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
-from depthlr.energy.given_optimizer import LARGEST_GROUP, group_moves, has_stepped, optimizers_of, rate_ratios
+from depthlr.energy.given_optimizer import LARGEST_GROUP, group_moves, has_stepped, optimizers_of, own_rates
 from depthlr.energy.gradient import loss_gradients, unwrap_measurable
 from depthlr.energy.initializations import (
     EVAL_MODE_NOTE,
@@ -326,7 +326,7 @@ def _notes(
             f"momentum{most} moves {gain:.3g} times as far in the long run as in the first step; the measured rate was "
             f"divided by the root of that, {math.sqrt(gain):.3g}."
         )
-    if rate_ratios(optimizers) != (1.0,):
+    if own_rates(optimizers).ratios != (1.0,):
         notes.append(LARGEST_GROUP)
     others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
     if others:
