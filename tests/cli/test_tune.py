@@ -107,7 +107,7 @@ def test_a_source_without_an_optimum_says_why(run, recipe: Path) -> None:
     code, _, err = run("tune", str(recipe), "--workers", "1")
     assert code == 2
     assert "no tuned rate to carry" in err
-    assert "raise search.high" in err
+    assert "raise the highest rate" in err
 
 
 def test_the_recipe_of_the_documentation_works_as_pasted(run, recipe: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.study import own_script
@@ -167,7 +168,8 @@ def test_a_function_is_swept_and_goes_on_from_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rates": [0.1, 0.3, 1.0]}, "write numpy.geomspace"),
+        ({"rates": [0.1, 0.2, 1.0]}, r"write numpy.geomspace\(0.1, 1, 3\) in their place"),
+        ({"sizes": 4}, r"sizes is 4: give a list of sizes, such as \[2, 4, 8\]"),
         ({"rates": [0.1, 1.0]}, "three or more"),
         ({"rates": [0.0, 0.1, 1.0]}, "give a rate"),
         ({"sizes": []}, "model.sizes"),
@@ -180,6 +182,46 @@ def test_a_function_is_swept_and_goes_on_from_its_file(tmp_path):
 def test_what_a_function_cannot_be_swept_over_is_a_sentence(changes, message):
     with pytest.raises(DepthlrError, match=message):
         sweep_function(**{"train": bowl, "rates": RATES, "sizes": [2, 4]} | changes)
+
+
+def test_an_interrupted_function_goes_on_by_the_same_call(tmp_path):
+    def stops(rate: float, size: int, seed: int) -> float:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"s\.sqlite: make the same call again to go on"):
+        sweep_function(stops, RATES, [2], out=tmp_path / "s.sqlite")
+    with pytest.raises(KeyboardInterrupt, match="stopped after 0 cells: give out= to keep them"):
+        sweep_function(stops, RATES, [2])
+
+
+def test_rates_that_are_nearly_even_are_moved_onto_the_even_grid():
+    results = sweep_function(bowl, [1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1], [2], 1, kind="grid")
+    assert [record.cell.rate for record in results.records] == pytest.approx(np.geomspace(1e-3, 1, 7))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_may_be_a_tensor_with_a_gradient():
+    results = sweep_function(lambda *cell: torch.tensor(bowl(*cell), requires_grad=True), RATES[:-10], [2], 1)
+    assert results.records
+    assert not results.failures
+
+
+def test_what_a_function_is_told_can_be_done_in_a_call(tmp_path):
+    fails = True
+
+    def train(rate: float, size: int, seed: int) -> float:
+        if rate > 0.9 and fails:
+            raise ValueError("no luck")
+        return -math.log10(rate)
+
+    path = tmp_path / "s.sqlite"
+    results = sweep_function(train, np.geomspace(1e-3, 1, 4), [2], 1, path, kind="grid")
+    assert "retry_failed=True" in results.notes[0]
+    fails = False
+    results = sweep_function(train, np.geomspace(1e-3, 1, 4), [2], 1, path, kind="grid", retry_failed=True)
+    assert not results.failures
+    assert "search." not in " ".join(results.notes)
+    assert results.notes[0].endswith("raise the highest rate, in a new file")
 
 
 # -- ask and tell ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -23,13 +22,17 @@ from depthlr.training.executor import Executor
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Raised in place of KeyboardInterrupt. `command` resumes the sweep."""
+    """Raised in place of KeyboardInterrupt. The same call again goes on from the cells that are kept.
+
+    Args:
+        path: The study's file.
+        cells: How many cells it keeps.
+    """
 
     def __init__(self, path: Path, cells: int) -> None:
         self.path = path
         self.cells = cells
-        self.command = f"depthlr sweep {shlex.quote(str(path))}"
-        super().__init__(f"stopped with {cells} cells kept in {path}; go on with: {self.command}")
+        super().__init__(f"stopped with {cells} cells kept in {path}: make the same call again to go on")
 
 
 def sweep(
