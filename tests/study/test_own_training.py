@@ -104,6 +104,16 @@ def test_a_command_is_swept_by_sizes_alone_and_resumes(run, tmp_path):
     assert "your own model" in render_report("fewer.sqlite")
 
 
+def test_a_wrong_key_ends_a_sweep_after_its_first_cell_and_may_be_mended_in_the_same_file(run, tmp_path):
+    command = f"{sys.executable} -S -c 'print(dict(val_loss=1.0))' {{rate}} {{size}} {{seed}}"
+    options = ("sweep", "--command", command, "--sizes", "2", "--points", "5", "--out", "s.sqlite")
+    with pytest.raises(DepthlrError, match='its last JSON line has val_loss: set key = "val_loss"'):
+        run(*options, "--key", "eval_loss")
+    assert read_results("s.sqlite").records == ()
+    run(*options, "--key", "val_loss")
+    assert read_results("s.sqlite").study.training.key == "val_loss"
+
+
 def test_a_study_says_how_it_is_trained_in_one_way():
     text = "[model]\nsizes = [2, 4]\n[training]\ncommand = 'train {rate} {size} {seed}'\nkey = 'loss'\nshell = false\n"
     study = parse_study(text)
@@ -250,7 +260,12 @@ ASKED = Study("asked", Models(sizes=(2, 4, 8)), Training(), search=Search(low=1e
 
 def test_a_study_without_a_model_is_fitted_over_size(run):
     sweep_function(bowl, RATES, (2, 4, 8), out="s.sqlite")
-    assert run("fit", "s.sqlite", "--json")[0] == run("fit", "s.sqlite", "--over", "size", "--json")[0]
+    said = run("fit", "s.sqlite", "--json")[0]
+    assert said == run("fit", "s.sqlite", "--over", "size", "--json")[0]
+    found = json.loads(said)
+    assert [point["size"] for point in found["points"]] == [2, 4, 8]
+    assert found["metric"] == "loss"
+    assert "the law says" not in run("fit", "s.sqlite")[1]
     with pytest.raises(DepthlrError, match="does not know its models' effective depths"):
         run("fit", "s.sqlite", "--over", "depth")
 
@@ -328,6 +343,17 @@ def test_any_line_is_taken_or_refused_in_a_sentence(tmp_path_factory, line):
         assert tell(path, [line]) in (0, 1)
     except DepthlrError:
         assert read_results(path).records == ()
+
+
+def test_a_loss_is_told_by_the_key_of_the_study_or_as_loss(tmp_path):
+    training = Training(command="train {rate} {size} {seed}", key="val_loss")
+    create_study(replace(ASKED, training=training), tmp_path / "s.sqlite")
+    cells = ask(tmp_path / "s.sqlite", 3)
+    first = cells[0] | {"val_loss": 2.0, "loss": 3.0}
+    assert tell(tmp_path / "s.sqlite", map(json.dumps, [first, cells[1] | {"loss": 1.0}])) == 2
+    assert {record.loss for record in read_results(tmp_path / "s.sqlite").records} == {2.0, 1.0}
+    with pytest.raises(DepthlrError, match=r"line 1 has neither val_loss nor failure"):
+        tell(tmp_path / "s.sqlite", [json.dumps(cells[2])])
 
 
 def test_another_loss_of_a_known_cell_is_refused_but_a_failed_cell_may_be_told_again(asked):
