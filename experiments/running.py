@@ -230,6 +230,7 @@ def sweep_study(
     store: Path,
     until: Deadline,
     *,
+    held_out: Examples | None = None,
     progress: Progress | None = None,
     done: Callable[[], None] = do_nothing,
     workers: int | None = None,
@@ -243,14 +244,15 @@ def sweep_study(
         depths: the effective depth at each size.
         store: the file that keeps the finished cells from call to call.
         until: when to stop; the cell in work is finished first.
+        held_out: what cells are evaluated on, if the study says so.
         progress: what is told of every finished cell.
         done: called after every finished cell.
         workers: processes on a CPU; one for each core by default.
         wrap: Turns the executor into another, such as one that knows some cells already.
     """
     timed = Timed(until, progress or Progress(), done)
-    with open_executor(partial(task_at, study, examples=examples), workers=workers) as executor:
-        return sweep(study, wrap(executor), store, examples=examples, depths=depths, progress=timed)
+    with open_executor(partial(task_at, study, examples=examples, held_out=held_out), workers=workers) as executor:
+        return sweep(study, wrap(executor), store, examples=examples, held_out=held_out, depths=depths, progress=timed)
 
 
 def train_cells(
@@ -260,6 +262,7 @@ def train_cells(
     store: Store,
     until: Deadline,
     *,
+    held_out: Examples | None = None,
     done: Callable[[], None] = do_nothing,
     workers: int | None = None,
 ) -> None:
@@ -271,6 +274,7 @@ def train_cells(
         cells: what to train.
         store: keeps the finished cells.
         until: when to stop; the cell in work is finished first.
+        held_out: what cells are evaluated on, if the study says so.
         done: called after every finished cell.
         workers: processes on a CPU; one for each core by default.
 
@@ -282,7 +286,7 @@ def train_cells(
         return  # workers take seconds to start
     judge = judge_of(study, examples)
     left = len(missing)
-    with open_executor(partial(task_at, study, examples=examples), workers=workers) as executor:
+    with open_executor(partial(task_at, study, examples=examples, held_out=held_out), workers=workers) as executor:
         for cell, outcome in executor.train(missing):
             store.put(make_record(cell, outcome, judge))
             done()

@@ -19,7 +19,8 @@ SMALLER = {
     "docs/tune.md": {
         "width=16": "width=2",
         "[2, 8]": "[1, 2]",
-        "steps = 200": "steps = 10",
+        "steps = 200": "steps = 40",
+        "--verify": "--verify --share 0.5",
         "points = 25": "points = 7",
         "seeds = 2": "seeds = 1",
     },

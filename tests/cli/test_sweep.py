@@ -54,6 +54,7 @@ def run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["/bin/depthlr", *arguments])
         code = app(arguments, standalone_mode=False)
         out, err = capsys.readouterr()
         return int(code or 0), out, err
@@ -137,12 +138,12 @@ def test_a_finished_sweep_starts_no_process(run, study, monkeypatch):
 def test_a_signal_ends_it_with_the_command_that_resumes(run, study, stop_after, stop, code):
     stop_after |= {"cells": 20, "how": stop}
     handler = signal.getsignal(signal.SIGTERM)
-    found, out, err = run("sweep", str(study))
+    found, out, err = run("sweep", str(study), "--workers", "2", "--out", "my sweep.sqlite")
     assert (found, out) == (code, "")
-    assert f"go on with: depthlr sweep {study.with_suffix('.sqlite')}" in err.replace("\n", "")
+    assert err.endswith(f"go on with: depthlr sweep {study} --workers 2 --out 'my sweep.sqlite'\n")
     assert signal.getsignal(signal.SIGTERM) is handler
-    assert len(read_results("mine.sqlite").records) == 19
-    _, _, err = run("sweep", "mine.sqlite")
+    assert len(read_results("my sweep.sqlite").records) == 19
+    _, _, err = run("sweep", "my sweep.sqlite")
     assert "19 cells are kept from before" in err
 
 

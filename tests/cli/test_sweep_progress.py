@@ -67,6 +67,17 @@ def test_the_best_rate_on_the_way_is_the_best_rate_of_the_result(capsys, places)
     assert [cell.strip() for cell in row.strip("│").split("│")] == ["2", str(len(cells)), tuned_text(result, 2)]
 
 
+def test_without_a_terminal_a_line_is_said_every_minute(capsys):
+    now = [0.0]
+    with SweepProgress(STUDY, clock=lambda: now[0]) as progress:
+        progress.begins([], [], Estimate(9, 9, 9, None))
+        for place in range(6):
+            now[0] += 25.0
+            progress.finished(finished(2, place), Estimate(9, 9, 9, None))
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["9 cells to come", "3 cells done, 9 cells to come", "6 cells done, 9 cells to come"]
+
+
 def test_a_resumed_sweep_says_nothing_of_time_before_its_own_first_cell(capsys):
     with SweepProgress(STUDY, clock=lambda: 0.0) as progress:
         progress.begins([finished(2, 0, 2.0)], [], Estimate(5, 9, 60, 100.0))

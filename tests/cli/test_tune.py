@@ -21,7 +21,7 @@ vary = "layers"
 sizes = [1, 3]
 
 [training]
-steps = 20
+steps = 40
 batch = 64
 schedule = "warmup-cosine"
 variance = "own"
@@ -52,7 +52,7 @@ def test_tune_carries_the_tuned_rate_and_checks_it(run, recipe: Path) -> None:
     carried = found["carried"]
     assert carried["rule"] == "constant"
     assert carried["low"] < found["rate"] == carried["rate"] < carried["high"]
-    assert found["check"]["steps"] == 10
+    assert found["check"]["steps"] == 20
     assert len(found["check"]["losses"]) == 3
     assert f"{found['check']['best']:.2e}" in {f"{float(rate):.2e}" for rate in found["check"]["losses"]}
     again = run("tune", str(recipe), "--verify", "--share", "0.5", "--workers", "1", "--json")
@@ -74,12 +74,14 @@ def test_a_rate_that_is_given_is_not_tuned(run, recipe: Path) -> None:
     assert "3.00e-1" in out
     assert "given" in out
     assert "next: train the target at 3.00e-1" in err
+    assert "next: check the rate by training: the same command with --verify" in err
     assert not recipe.with_suffix(".sqlite").exists()
 
 
 def test_the_report_holds_the_rate_and_the_check(run, recipe: Path) -> None:
     page = recipe.with_suffix(".html")
-    code, out, err = run("tune", str(recipe), "--verify", "--workers", "1", "--report", str(page), "--json")
+    options = ("--verify", "--share", "0.5", "--workers", "1", "--report", str(page), "--json")
+    code, out, err = run("tune", str(recipe), *options)
     assert code == 0, err
     found = json.loads(out)
     text = page.read_text("utf-8")
@@ -92,7 +94,8 @@ def test_the_report_holds_the_rate_and_the_check(run, recipe: Path) -> None:
 
 
 def test_the_json_of_a_check_that_diverged_has_no_infinity(run, recipe: Path) -> None:
-    code, out, err = run("tune", str(recipe), "--rate", "1e9", "--rule", "copy", "--verify", "--workers", "1", "--json")
+    options = ("--rate", "1e9", "--rule", "copy", "--verify", "--share", "0.5", "--workers", "1", "--json")
+    code, out, err = run("tune", str(recipe), *options)
     assert code == 0, err
     assert set(json.loads(out)["check"]["losses"].values()) == {None}
 
@@ -112,12 +115,44 @@ def test_bad_input_gets_one_sentence(run, recipe: Path, arguments, sentence: str
     assert sentence in err
 
 
+def test_a_check_of_too_few_steps_is_refused_before_anything_trains(run, recipe: Path) -> None:
+    code, _, err = run("tune", str(recipe), "--verify")
+    assert code == 2
+    assert "--verify would train 4 of 40 steps, which are too few to show anything: add --share 0.5." in err
+    assert not recipe.with_suffix(".sqlite").exists()
+
+
+def test_checks_of_other_lengths_have_files_of_their_own(run, recipe: Path) -> None:
+    for share in ("0.5", "0.75"):
+        arguments = ("--rate", "0.3", "--rule", "copy", "--verify", "--share", share, "--workers", "1")
+        code, _, err = run("tune", str(recipe), *arguments)
+        assert code == 0, err
+    assert {path.name for path in recipe.parent.glob("*.sqlite")} == {
+        "recipe-check-0.3-0.5.sqlite",
+        "recipe-check-0.3-0.75.sqlite",
+    }
+
+
+def test_a_recipe_of_a_command_is_refused_at_once_with_what_to_type(run, recipe: Path) -> None:
+    recipe.write_text("[model]\nsizes = [2, 4]\n[training]\ncommand = 'train {rate} {size} {seed}'\n")
+    code, _, err = run("tune", str(recipe))
+    assert code == 2
+    assert "tune the source with depthlr sweep, and carry its rate with depthlr transfer" in err
+    assert not recipe.with_suffix(".sqlite").exists()
+
+
 def test_a_source_without_an_optimum_says_why(run, recipe: Path) -> None:
     recipe.write_text(RECIPE.replace("high = 10", "high = 0.011").replace("points = 7", "points = 3"))
     code, _, err = run("tune", str(recipe), "--workers", "1")
     assert code == 2
     assert "no tuned rate to carry" in err
-    assert "raise search.high" in err
+    assert "raise the highest rate" in err
+    assert f"Change [search] in {recipe}, and delete {recipe.with_suffix('.sqlite')}." in " ".join(err.split())
+    wider = RECIPE.replace("high = 10", "high = 10 # wider")
+    recipe.write_text(wider)
+    assert "delete this one" in run("tune", str(recipe), "--workers", "1")[2]
+    recipe.with_suffix(".sqlite").unlink()
+    assert run("tune", str(recipe), "--workers", "1")[0] == 0
 
 
 def test_the_recipe_of_the_documentation_works_as_pasted(run, recipe: Path) -> None:

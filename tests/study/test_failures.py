@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,9 +68,41 @@ def test_failed_cells_are_trained_again_only_when_asked(tmp_path) -> None:
 
 def test_a_size_of_which_every_cell_fails_ends_the_sweep_with_the_reason(tmp_path) -> None:
     path = tmp_path / "s.sqlite"
-    with pytest.raises(DepthlrError, match=r"all \d+ cells of size 2 failed \(no luck\)"):
+    with pytest.raises(DepthlrError, match=r"all \d+ cells of size 2 failed \(no luck\): .* with --retry-failed, or"):
         sweep(STUDY, Bowl(lambda cell: cell.size == 2), path)
     assert {record.cell.size for record in read_results(path).records if not record.failure} == {1}
+
+
+def test_a_file_whose_cells_all_failed_counts_as_empty(tmp_path) -> None:
+    path = tmp_path / "s.sqlite"
+    with pytest.raises(DepthlrError, match=r"of size 1 failed \(no luck\): mend that, and run the same again\.$"):
+        sweep(STUDY, Bowl(lambda cell: True), path)
+    again = Bowl(lambda cell: False)
+    results = sweep(STUDY, again, path)
+    assert results.complete
+    assert len(again.trained) == len(results.records)
+    other = replace(STUDY, training=replace(STUDY.training, batch=64))
+    failed = tmp_path / "failed.sqlite"
+    with pytest.raises(DepthlrError, match="no luck"):
+        sweep(STUDY, Bowl(lambda cell: True), failed)
+    assert {record.failure for record in sweep(other, Bowl(lambda cell: False), failed).records} == {""}
+    with pytest.raises(DepthlrError, match=r"another study \(training\.batch: 128 -> 64\): .*or delete this one"):
+        sweep(other, Bowl(lambda cell: False), path)
+
+
+def test_a_failure_of_the_whole_study_ends_the_sweep_unless_a_cell_was_sound(tmp_path) -> None:
+    class Keyless(Bowl):
+        def run(self, cell):
+            super().run(cell)
+            return failed_outcome("no key", 0.1, is_general=True)
+
+    path, runner = tmp_path / "s.sqlite", Keyless(lambda cell: True)
+    with pytest.raises(DepthlrError, match=r"the first run \(size 1, seed 0, rate 0\.0133352\) has no loss: no key\."):
+        sweep(STUDY, runner, path)
+    assert len(runner.trained) == 1
+    assert read_results(path).records == ()
+    sweep(STUDY, Bowl(lambda cell: cell.rate > 0.5), path)
+    assert sweep(STUDY, Keyless(lambda cell: True), path, retry_failed=True).complete
 
 
 def test_a_reason_is_kept_as_one_short_line(tmp_path) -> None:

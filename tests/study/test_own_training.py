@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.study import own_script
@@ -103,6 +104,16 @@ def test_a_command_is_swept_by_sizes_alone_and_resumes(run, tmp_path):
     assert "your own model" in render_report("fewer.sqlite")
 
 
+def test_a_wrong_key_ends_a_sweep_after_its_first_cell_and_may_be_mended_in_the_same_file(run, tmp_path):
+    command = f"{sys.executable} -S -c 'print(dict(val_loss=1.0))' {{rate}} {{size}} {{seed}}"
+    options = ("sweep", "--command", command, "--sizes", "2", "--points", "5", "--out", "s.sqlite")
+    with pytest.raises(DepthlrError, match='its last JSON line has val_loss: set key = "val_loss"'):
+        run(*options, "--key", "eval_loss")
+    assert read_results("s.sqlite").records == ()
+    run(*options, "--key", "val_loss")
+    assert read_results("s.sqlite").study.training.key == "val_loss"
+
+
 def test_a_study_says_how_it_is_trained_in_one_way():
     text = "[model]\nsizes = [2, 4]\n[training]\ncommand = 'train {rate} {size} {seed}'\nkey = 'loss'\nshell = false\n"
     study = parse_study(text)
@@ -167,7 +178,8 @@ def test_a_function_is_swept_and_goes_on_from_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rates": [0.1, 0.3, 1.0]}, "write numpy.geomspace"),
+        ({"rates": [0.1, 0.2, 1.0]}, r"write numpy.geomspace\(0.1, 1, 3\) in their place"),
+        ({"sizes": 4}, r"sizes is 4: give a list of sizes, such as \[2, 4, 8\]"),
         ({"rates": [0.1, 1.0]}, "three or more"),
         ({"rates": [0.0, 0.1, 1.0]}, "give a rate"),
         ({"sizes": []}, "model.sizes"),
@@ -180,6 +192,46 @@ def test_a_function_is_swept_and_goes_on_from_its_file(tmp_path):
 def test_what_a_function_cannot_be_swept_over_is_a_sentence(changes, message):
     with pytest.raises(DepthlrError, match=message):
         sweep_function(**{"train": bowl, "rates": RATES, "sizes": [2, 4]} | changes)
+
+
+def test_an_interrupted_function_goes_on_by_the_same_call(tmp_path):
+    def stops(rate: float, size: int, seed: int) -> float:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"s\.sqlite: make the same call again to go on"):
+        sweep_function(stops, RATES, [2], out=tmp_path / "s.sqlite")
+    with pytest.raises(KeyboardInterrupt, match="stopped after 0 cells: give out= to keep them"):
+        sweep_function(stops, RATES, [2])
+
+
+def test_rates_that_are_nearly_even_are_moved_onto_the_even_grid():
+    results = sweep_function(bowl, [1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1], [2], 1, kind="grid")
+    assert [record.cell.rate for record in results.records] == pytest.approx(np.geomspace(1e-3, 1, 7))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_may_be_a_tensor_with_a_gradient():
+    results = sweep_function(lambda *cell: torch.tensor(bowl(*cell), requires_grad=True), RATES[:-10], [2], 1)
+    assert results.records
+    assert not results.failures
+
+
+def test_what_a_function_is_told_can_be_done_in_a_call(tmp_path):
+    fails = True
+
+    def train(rate: float, size: int, seed: int) -> float:
+        if rate > 0.9 and fails:
+            raise ValueError("no luck")
+        return -math.log10(rate)
+
+    path = tmp_path / "s.sqlite"
+    results = sweep_function(train, np.geomspace(1e-3, 1, 4), [2], 1, path, kind="grid")
+    assert "retry_failed=True" in results.notes[0]
+    fails = False
+    results = sweep_function(train, np.geomspace(1e-3, 1, 4), [2], 1, path, kind="grid", retry_failed=True)
+    assert not results.failures
+    assert "search." not in " ".join(results.notes)
+    assert results.notes[0].endswith("raise the highest rate, in a new file")
 
 
 # -- ask and tell ------------------------------------------------------------------------------------------------------
@@ -208,7 +260,12 @@ ASKED = Study("asked", Models(sizes=(2, 4, 8)), Training(), search=Search(low=1e
 
 def test_a_study_without_a_model_is_fitted_over_size(run):
     sweep_function(bowl, RATES, (2, 4, 8), out="s.sqlite")
-    assert run("fit", "s.sqlite", "--json")[0] == run("fit", "s.sqlite", "--over", "size", "--json")[0]
+    said = run("fit", "s.sqlite", "--json")[0]
+    assert said == run("fit", "s.sqlite", "--over", "size", "--json")[0]
+    found = json.loads(said)
+    assert [point["size"] for point in found["points"]] == [2, 4, 8]
+    assert found["metric"] == "loss"
+    assert "the law says" not in run("fit", "s.sqlite")[1]
     with pytest.raises(DepthlrError, match="does not know its models' effective depths"):
         run("fit", "s.sqlite", "--over", "depth")
 
@@ -286,6 +343,17 @@ def test_any_line_is_taken_or_refused_in_a_sentence(tmp_path_factory, line):
         assert tell(path, [line]) in (0, 1)
     except DepthlrError:
         assert read_results(path).records == ()
+
+
+def test_a_loss_is_told_by_the_key_of_the_study_or_as_loss(tmp_path):
+    training = Training(command="train {rate} {size} {seed}", key="val_loss")
+    create_study(replace(ASKED, training=training), tmp_path / "s.sqlite")
+    cells = ask(tmp_path / "s.sqlite", 3)
+    first = cells[0] | {"val_loss": 2.0, "loss": 3.0}
+    assert tell(tmp_path / "s.sqlite", map(json.dumps, [first, cells[1] | {"loss": 1.0}])) == 2
+    assert {record.loss for record in read_results(tmp_path / "s.sqlite").records} == {2.0, 1.0}
+    with pytest.raises(DepthlrError, match=r"line 1 has neither val_loss nor failure"):
+        tell(tmp_path / "s.sqlite", [json.dumps(cells[2])])
 
 
 def test_another_loss_of_a_known_cell_is_refused_but_a_failed_cell_may_be_told_again(asked):

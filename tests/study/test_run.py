@@ -160,7 +160,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(given, tmp_path, ce
     with pytest.raises(SweepInterrupted) as caught:
         sweep(given.study, executor, path)
     assert isinstance(caught.value, KeyboardInterrupt)
-    assert caught.value.command == f"depthlr sweep '{path}'"
+    assert str(caught.value) == f"stopped with {cells} cells kept in {path}: make the same call again to go on"
     assert caught.value.cells == len(read_store(path).records)
     assert caught.value.cells == cells
     assert executor.wait() == []  # what was not trained is cancelled

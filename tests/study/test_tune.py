@@ -42,9 +42,8 @@ def test_a_recipe_has_two_sizes(model: Models, sentence: str) -> None:
 
 
 def test_a_recipe_names_its_model() -> None:
-    by_command = Study("recipe", Models(sizes=(1, 2)), Training(command="python train.py {rate} {size} {seed}"))
     with pytest.raises(DepthlrError, match=r"needs model\.spec and model\.vary"):
-        check_recipe(by_command)
+        check_recipe(Study("recipe", Models(sizes=(1, 2)), Training()))
 
 
 def test_a_long_recipe_is_carried_by_the_constant_exponent() -> None:

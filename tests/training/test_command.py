@@ -149,7 +149,20 @@ threading.Event().wait()
         ("import sys; print('first', file=sys.stderr); sys.exit('no data\\n')", "no data"),
         ("import sys; sys.exit(3)", "exit code 3"),
         ("raise ValueError('odd')", "ValueError: odd"),
-        ("print('loss 1')", "it printed no line of JSON with 'loss'"),
+        (
+            "print('loss 1')",
+            "it printed no line of JSON with 'loss': let it print(json.dumps({\"loss\": loss}))",
+        ),
+        (
+            """print('{"val_loss": 1.5, "lr": 0.1, "layers": 2}')""",
+            "it printed no line of JSON with 'loss'; its last JSON line has val_loss, lr, layers: "
+            'set key = "val_loss"',
+        ),
+        (
+            """print('{"train_loss": 1, "val_loss": 2}')""",
+            "it printed no line of JSON with 'loss'; its last JSON line has train_loss, val_loss: "
+            "set key to the one that is the loss",
+        ),
     ],
 )
 def test_a_command_that_fails_says_why(code: str, reason: str) -> None:
@@ -187,8 +200,12 @@ def test_a_loss_is_read_from_the_file_that_the_command_writes(tmp_path: Path, su
 def test_a_file_of_an_earlier_run_is_no_result(tmp_path: Path) -> None:
     place = f"{tmp_path}/{PLACE}.json"
     Path(fill_template(place, CELL)).write_text('{"loss": 1}')
-    assert run("pass", result=place).failure == f"it wrote no {fill_template(place, CELL)}"
-    assert run(WRITES, words=f"{place} nothing", result=place).failure == f"{fill_template(place, CELL)} has no 'loss'"
+    missing = run("pass", result=place)
+    assert missing.failure.startswith(f"it wrote no {fill_template(place, CELL)}: ")
+    keyless = run(WRITES, words=f"{place} nothing", result=place)
+    assert keyless.failure.startswith(f"{fill_template(place, CELL)} has no 'loss': ")
+    assert missing.is_general
+    assert keyless.is_general
 
 
 def test_commands_share_the_gpus_that_are_visible(monkeypatch, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from depthlr.cli.files import picture_form, write_picture
 from depthlr.cli.fit import fit_json
 from depthlr.cli.measurement import Batches, measurement_data, measurement_progress, prepare_measurement
 from depthlr.cli.options import MEASUREMENT, Json, MeasurementOptions, Model, expand_options, parse_sizes
-from depthlr.cli.output import print_json, print_note, print_notes, print_table
+from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.present.energy_plots import LINE, depth_check
@@ -56,7 +56,7 @@ def check_command(
         print_json({"model": model, "vary": vary, **given_options, **_as_json(found)})
     else:
         rows = [(*row.cells[:2], rate_text(row.rate), *row.cells[3:]) for row in found.sizes]
-        print_table(TABLE, rows, title=f"{model}, {options.optimizer}, {options.seeds} seeds")
+        print_table(TABLE, rows, title=f"{model}, {options.optimizer}, {count_text(options.seeds, 'seed')}")
         if found.fit is not None:
             print(f"over effective depth: {found.fit}")
         print(found.headline)

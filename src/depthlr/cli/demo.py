@@ -15,7 +15,7 @@ import typer
 
 from depthlr.check import count
 from depthlr.cli.measurement import progress_bar
-from depthlr.cli.output import print_note, print_table
+from depthlr.cli.output import count_text, print_note, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.cli.tune import print_tuning
 from depthlr.formatting import rate_text
@@ -58,7 +58,7 @@ def demo_command(
     study = replace(RECIPE, training=training, search=replace(RECIPE.search, seeds=tuple(range(seeds))))
     print_note(
         f"1,797 handwritten digits, a quarter held out; AdamW, warm-up and cosine, {steps} steps of 64 examples, "
-        f"{seeds} seeds; rates are judged by the validation loss at the end"
+        f"{count_text(seeds, 'seed')}; rates are judged by the validation loss at the end"
     )
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
         source = train_study(source_study(study), Path(folder) / "source.sqlite")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 import sys
 from enum import StrEnum
@@ -65,7 +66,12 @@ def fit_command(
         found, study, over = _fit_table(file, spacing, over, metric), None, OverOption.depth
     rates = {depth: found.predict(depth) for depth in at or []}
     if json:
-        print_json(fit_json(found, rates) | ({"metric": study.metric} if study else {}))
+        metric_json = {}
+        if study:
+            from depthlr.present.text import metric_name
+
+            metric_json["metric"] = metric_name(study)
+        print_json(fit_json(found, rates, over.value) | metric_json)
         return
     rows = []
     for p in found.points:
@@ -77,7 +83,8 @@ def fit_command(
         from depthlr.present.text import loss_label
 
         print_note(f"rates are judged by the {loss_label(study)}")
-    print_note("the law says -1.50; always say over which depth a slope is")
+    if over is OverOption.depth:
+        print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in rates.items():
         interval = found.interval_at(depth)
         within = "no interval: add seeds or depths"
@@ -110,23 +117,26 @@ def _fit_table(file: str, spacing: float | None, over: OverOption | None, metric
     return fit_power_law(depths, rates, spacing=spacing)
 
 
-def fit_json(found: Fit, rates: dict[float, float]) -> dict[str, object]:
+def fit_json(found: Fit, rates: dict[float, float], over: str = "depth") -> dict[str, object]:
     """A fit as JSON values.
 
     Args:
         found: The fit.
         rates: The fitted rates, by the depths that were asked for.
+        over: What the line is over, depth or size: the key of each point's place.
     """
-    error, interval = (found.stderr, list(found.interval)) if found.bounded else (None, None)
+    points = [
+        {over: p.depth, "log10_rate": p.log10_rate, "sd": p.sd, "observations": p.observations} for p in found.points
+    ]
     intervals = {depth_text(depth): found.interval_at(depth) for depth in rates}
     return {
         "slope": found.slope,
-        "stderr": error,
-        "interval": interval,
+        "stderr": found.stderr if math.isfinite(found.stderr) else None,
+        "interval": list(found.interval) if found.bounded else None,
         "level": found.level,
         "intercept": found.intercept,
         "r2": found.r2,
-        "points": list(map(vars, found.points)),
+        "points": points,
         "rates": {depth_text(depth): rate for depth, rate in rates.items()},
         "rate_intervals": intervals,
     }

@@ -12,7 +12,7 @@ from depthlr.cli.measurement import (
     prepare_measurement,
 )
 from depthlr.cli.options import MEASUREMENT, Json, MeasurementOptions, Model, expand_options
-from depthlr.cli.output import print_json, print_note, print_table
+from depthlr.cli.output import count_text, print_json, print_note, print_table
 from depthlr.energy.energy import EnergyOverSeeds, update_energy_over_seeds
 from depthlr.formatting import rate_text
 
@@ -51,7 +51,7 @@ def measure_command(model: Model, options: MeasurementOptions = MEASUREMENT, jso
     columns = ("unit", "kind", "role", "energy at rate 1", "last weight")
     print_table(columns, rows, title=f"{model}, {options.optimizer}")
     medians = f"mean energy {mean.median:.3e}, readout energy {readout.median:.3e}"
-    print(f"{medians} at rate 1 (medians of {options.seeds} seeds)")
+    print(f"{medians} at rate 1 (medians of {count_text(options.seeds, 'seed')})")
     print(f"mean energy 1 at rate {rate_text(found.rate)}")
     print_note(
         f"spread over seeds: {mean.sd_log10:.2f} decades of mean energy, {readout.sd_log10:.2f} of readout energy"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from depthlr.cli.options import DEFAULT_LOSS, RANDOM, MeasurementOptions
-from depthlr.cli.output import PlainConsole, print_note
+from depthlr.cli.output import LINE_EVERY, PlainConsole, print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
 from depthlr.energy.batches import GRADIENT_BATCHES
-from depthlr.energy.progress import ShowProgress, use_display
+from depthlr.energy.progress import ShowProgress, progress_line, use_display
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
@@ -81,7 +82,7 @@ def _find_loss(name: str) -> LossFn:
 
 @contextmanager
 def progress_bar() -> Iterator[None]:
-    """Show the progress of measurements, and the time left, on stderr if it is a terminal."""
+    """Show the progress of measurements on stderr: a bar with the time left; a line a minute without a terminal."""
     console = PlainConsole(stderr=True)
     text, count = TextColumn("{task.description}"), MofNCompleteColumn()
 
@@ -93,12 +94,24 @@ def progress_bar() -> Iterator[None]:
             transient=True,
             redirect_stdout=False,  # output of the user's own code stays where it is sent
             redirect_stderr=False,
-            disable=not console.is_terminal,
         ) as shown:
             row = shown.add_task("", total=None)
             yield lambda what, done, total: shown.update(row, description=what, completed=done, total=total)
 
-    with use_display(bar):
+    @contextmanager
+    def lines() -> Iterator[ShowProgress]:
+        began = said = time.monotonic()
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal said
+            now = time.monotonic()
+            if done and now >= said + LINE_EVERY:
+                said = now
+                print_note(progress_line(what, done, total, now - began))
+
+        yield tell
+
+    with use_display(bar if console.is_terminal else lines):
         yield
 
 

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+LINE_EVERY = 60.0  # seconds between two lines of progress where there is no terminal
+
 
 class PlainConsole(Console):
     """A console that prints text as it is: a model's name may contain [brackets] and :colons:."""
@@ -49,6 +51,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
 def print_note(text: str) -> None:
     """Print a remark, which is not the result, on stderr."""
     PlainConsole(stderr=True).print(text, highlight=False, style="dim", soft_wrap=True)
+
+
+def count_text(count: int, thing: str) -> str:
+    """`1 seed`, `3 seeds`.
+
+    Args:
+        count: How many there are.
+        thing: What one of them is called.
+    """
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def print_notes(notes: Iterable[str]) -> None:

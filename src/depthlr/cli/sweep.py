@@ -14,7 +14,7 @@ import typer
 
 from depthlr.cli.fit import fit_json
 from depthlr.cli.options import Json, Timeout, expand_options, is_study_file, parse_sizes
-from depthlr.cli.output import print_json, print_note, print_notes, print_table
+from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.cluster.cluster import Cluster
 from depthlr.errors import DepthlrError
@@ -44,6 +44,9 @@ class StudyOptions:
     result: Annotated[
         str | None, typer.Option(help="the file it writes its loss to, such as out/{size}-{seed}-{rate}/metrics.json")
     ] = None
+    key: Annotated[str | None, typer.Option(help="the entry of its JSON that holds the loss", show_default="loss")] = (
+        None
+    )
     data: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +71,7 @@ NO_OPTIONS = StudyOptions()
 TABLES = {  # of a study, with the options that describe them
     "model": ("model", "vary", "sizes"),
     "data": ("data",),
-    "training": ("optimizer", "loss", "batch", "steps", "command", "result"),
+    "training": ("optimizer", "loss", "batch", "steps", "command", "result", "key"),
     "search": ("search", "low", "high", "points", "seeds"),
 }
 KEYS = {"model": "spec", "data": "name", "search": "kind"}  # of options whose entry in the study has another name
@@ -181,7 +184,9 @@ def _print(results: Results, path: Path, json: bool) -> None:
                 "store": str(path),
                 "cells": len(results.records),
                 "optima": optima,
-                "fits": {over: fit_json(found, {}) for over, found in fits.items()},
+                "fits": {
+                    over: fit_json(found, {}, "depth" if over == "depth" else "size") for over, found in fits.items()
+                },
                 "notes": list(results.notes),
             }
         )
@@ -189,7 +194,8 @@ def _print(results: Results, path: Path, json: bool) -> None:
     loss_name = "mean validation loss" if results.metric == "validation" else "mean loss"
     columns = (size_name, "depth", "best rate", "lowest seed", "highest seed", loss_name)
     rows = [_size_row(results, size) for size in results.study.model.sizes]
-    print_table(columns, rows, title=f"{results.study.model.title}, {len(results.study.search.seeds)} seeds")
+    seeds = count_text(len(results.study.search.seeds), "seed")
+    print_table(columns, rows, title=f"{results.study.model.title}, {seeds}")
     for over, line in fits.items():
         print(f"over {'effective depth' if over == 'depth' else over}: {line}")
     print_notes(results.notes)

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from depthlr.cli.output import PlainConsole
+from depthlr.cli.output import LINE_EVERY, PlainConsole
 from depthlr.present.text import duration_text, tuned_text
 from depthlr.study.description import Study
 from depthlr.study.progress import Estimate, Progress
@@ -22,12 +22,12 @@ from depthlr.training.cell import Cell
 
 
 class SweepProgress(Progress):
-    """A table that grows in a terminal; elsewhere a line at the start and one a finished size."""
+    """A table that grows in a terminal; elsewhere a line at the start, one a finished size and one a minute."""
 
     def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic) -> None:
         self._study = study
         self._clock = clock
-        self._began = clock()
+        self._began = self._said = clock()
         self._trained = 0.0  # seconds that the cells of this run took, one by one
         self._records: list[Record] = []
         self._size = 0  # the largest that has a finished cell
@@ -69,9 +69,12 @@ class SweepProgress(Progress):
             self._note(f"{row}; {self._to_come(estimate)}")
         self._records.append(record)
         self._left = estimate
+        if not self._console.is_terminal and self._clock() >= self._said + LINE_EVERY:
+            self._note(self._state())
 
     def _note(self, text: str) -> None:
         """On the table's own console, which makes room for it."""
+        self._said = self._clock()
         self._console.print(text, highlight=False, style="dim", soft_wrap=True)
 
     def _rows(self) -> dict[int, tuple[int, str]]:
@@ -87,7 +90,10 @@ class SweepProgress(Progress):
             table.add_column(column, justify="right")
         for size, (cells, best) in self._rows().items():
             table.add_row(str(size), str(cells), best)
-        return Group(table, f"{len(self._records)} cells done, {self._to_come(self._left)}")
+        return Group(table, self._state())
+
+    def _state(self) -> str:
+        return f"{len(self._records)} cells done, {self._to_come(self._left)}"
 
     def _to_come(self, left: Estimate) -> str:
         """Cells run beside each other, so how fast they pass is measured; before the first nothing is said of time."""

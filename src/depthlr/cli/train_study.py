@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -74,7 +75,8 @@ def train_study(
                     retry_failed=retry_failed,
                 )
         except SweepInterrupted as stop:
-            print_note(f"{stop}")
+            command = shlex.join(["depthlr", *sys.argv[1:]])
+            print_note(f"stopped with {stop.cells} cells kept in {stop.path}; go on with: {command}")
             raise typer.Exit(128 + (caught[0] if caught else signal.SIGINT)) from None
 
 

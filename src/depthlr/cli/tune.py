@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import redirect_stdout
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ from depthlr.study.tune import (
     Tuning,
     carry_to_target,
     check_recipe,
+    check_steps,
     source_study,
     tuned_rate,
     verification_study,
@@ -51,6 +53,9 @@ def tune_command(
         int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
     ] = None,
     timeout: Timeout = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="also write all of it on one page: .html")] = None,
     json: Json = False,
 ) -> None:
@@ -64,17 +69,19 @@ def tune_command(
         check.positive("--rate", rate)
     path = Path(recipe).with_suffix(".sqlite")
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
-        limits = Limits(timeout)
+        train = partial(train_study, workers=workers, limits=Limits(timeout), retry_failed=retry_failed)
         examples, _ = load_data(study)
-        source = None if rate is not None else train_study(source_study(study), path, workers=workers, limits=limits)
-        found = tuned_rate(source) if source is not None else rate
+        if verify:
+            check_steps(study, examples, share)  # before the source is trained
+        source = None if rate is not None else train(source_study(study), path)
+        found = rate if source is None else tuned_rate(source, f". Change [search] in {recipe}, and delete {path}")
         assert found is not None
         with progress_bar():
             carried = carry_to_target(study, found, examples, rule)
         checked = None
         if verify:
             wanted = verification_study(study, carried.rate, examples, share)
-            checked = train_study(wanted, _check_path(path, carried.rate), workers=workers, limits=limits)
+            checked = train(wanted, _check_path(path, carried.rate, share))
     tuning = Tuning(study, found, source, carried, checked, share)
     if json:
         print_json(_as_json(tuning))
@@ -86,9 +93,10 @@ def tune_command(
         print_note(f"{time.perf_counter() - start:.0f} s")
 
 
-def _check_path(path: Path, rate: float) -> Path:
-    """A file for each carried rate, since another rate is another study."""
-    return path.with_name(f"{path.stem}-check-{rate:.3g}.sqlite")
+def _check_path(path: Path, rate: float, share: float) -> Path:
+    """A file for each carried rate and share, since another rate or length is another study."""
+    length = "" if share == STEP_SHARE else f"-{share:g}"
+    return path.with_name(f"{path.stem}-check-{rate:.3g}{length}.sqlite")
 
 
 def print_tuning(tuning: Tuning) -> None:

@@ -15,6 +15,7 @@ from depthlr.present.findings import Findings, RateRow, findings
 from depthlr.present.page import page
 from depthlr.present.text import (
     commands,
+    metric_name,
     optional_rate_text,
     rate_interval_text,
     run_facts,
@@ -43,7 +44,7 @@ def as_json(found: Findings) -> str:
     optima = [optimum_json(found.results, curve) for curve in found.curves]
     value = {
         "study": study_facts(found),
-        "metric": found.results.metric,
+        "metric": metric_name(found.results),
         "slopes": slopes,
         "verdict": found.verdict,
         "rates": list(map(vars, found.rows)),

@@ -10,6 +10,7 @@ from depthlr.law.fit import Fit
 from depthlr.present.findings import Findings, RateRow
 from depthlr.study.description import Study, to_toml
 from depthlr.study.results import Results
+from depthlr.training.command import KEY
 
 AT_EDGE = "at edge"
 
@@ -18,7 +19,7 @@ def loss_label(results: Results) -> str:
     """The name of the loss that a study compares, as an axis label."""
     metric, training = results.metric, results.study.training
     if not results.described:
-        return "loss" if results.chosen_metric is None else f"loss ({metric})"
+        return metric_name(results) if results.chosen_metric is None else f"loss ({metric})"
     if metric == "error":
         return "validation error"
     unit = " (nats)" if training.loss == "cross_entropy" else ""
@@ -31,6 +32,16 @@ def loss_label(results: Results) -> str:
     count, unit_of_time = (training.steps, "step") if training.steps else (training.epochs, "epoch")
     budget = f"{count} {unit_of_time}s" if count != 1 else f"one {unit_of_time}"
     return f"training loss, mean of {budget}{unit}"
+
+
+def metric_name(results: Results) -> str:
+    """What a study compares: its metric, or the key of the loss that another program told.
+
+    Args:
+        results: The study.
+    """
+    told = not results.described and results.chosen_metric is None
+    return results.study.training.key or KEY if told else results.metric
 
 
 def study_title(results: Results) -> str:

@@ -59,7 +59,7 @@ def next_steps(tuning: Tuning) -> list[str]:
         ends = f"{rate_text(carried.low)} and {rate_text(carried.high)}"
         steps.append(f"if you can afford two more runs, train it also at {ends}, and keep the best")
     if tuning.checked is None:
-        steps.append("check the rate by training: depthlr tune RECIPE.toml --verify")
+        steps.append("check the rate by training: the same command with --verify")
     elif tuning.share < 1:
         steps.append("if you can afford three runs, check with the whole schedule: --verify --share 1")
     return steps

@@ -25,7 +25,7 @@ from depthlr.study.search import search_state
 from depthlr.study.sizes import depths_of
 from depthlr.study.store import open_store, read_store
 from depthlr.training.cell import Cell, Evaluation, Outcome
-from depthlr.training.command import fill_template
+from depthlr.training.command import KEY, fill_template
 
 LOCK_TIMEOUT = 60.0  # seconds to wait for another writer: jobs that end together tell together
 NEAR = 1e-5  # relative difference within which a rate is one of the grid's: printf's %g has six digits
@@ -65,8 +65,9 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
 
     Args:
         path: The study's file.
-        lines: An object each: `size`, `seed` and `rate` as `ask` gave them, and `loss` (null if it diverged), or
-            `failure` with the reason why there is none. `accuracy` and `seconds` may be added.
+        lines: An object each: `size`, `seed` and `rate` as `ask` gave them, and the loss (null if it diverged), as
+            `loss` or by the study's `training.key`; or `failure` with the reason why there is none. `accuracy` and
+            `seconds` may be added.
     """
     study = read_store(path).study
     with open_store(path, study, patience=LOCK_TIMEOUT) as store:
@@ -75,7 +76,7 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            told = _read(study.search, study.model.sizes, line, number)
+            told = _read(study, line, number)
             before = known.get(told.cell)
             if before is not None and (before.loss, before.failure) == (told.loss, told.failure):
                 continue
@@ -89,27 +90,27 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
     return len(new)
 
 
-def _read(search: Search, sizes: tuple[int, ...], line: str, number: int) -> Record:
+def _read(study: Study, line: str, number: int) -> Record:
     """The record of a line, or a sentence that says what is wrong with it."""
-    where = f"line {number}"
+    where, search, key = f"line {number}", study.search, study.training.key or KEY
     try:
         entries = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DepthlrError(f"{where} is no JSON ({error}): nothing was kept; write one object on it.") from error
     if not isinstance(entries, dict):
         raise DepthlrError(f"{where} is {line.strip()[:60]!r}: nothing was kept; write one JSON object on it.")
-    for entry, allowed in (("size", sizes), ("seed", search.seeds)):
+    for entry, allowed in (("size", study.model.sizes), ("seed", search.seeds)):
         value = entries.get(entry)
         if isinstance(value, bool) or value not in allowed:
             raise DepthlrError(
                 f"{where} has the {entry} {value!r}: nothing was kept; the study has {', '.join(map(str, allowed))}."
             )
     cell = Cell(int(entries["size"]), int(entries["seed"]), _rate(search, entries.get("rate"), where))
-    if "loss" not in entries and "failure" not in entries:
-        raise DepthlrError(f"{where} has neither loss nor failure: nothing was kept; add one of them.")
+    if not entries.keys() & {key, KEY, "failure"}:
+        raise DepthlrError(f"{where} has neither {key} nor failure: nothing was kept; add one of them.")
     seconds = check.number(f"seconds on {where}", entries.get("seconds", 0.0))
     failure = None if entries.get("failure") is None else check.text(f"failure on {where}", entries["failure"])
-    loss, accuracy = _loss(entries.get("loss"), where), entries.get("accuracy")
+    loss, accuracy = _loss(entries.get(key, entries.get(KEY)), where), entries.get("accuracy")
     evaluations: tuple[Evaluation, ...] = ()
     if accuracy is not None:
         evaluations = (Evaluation(1, loss, check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)),)

@@ -42,14 +42,13 @@ class Curve:
         """Why a fit leaves it out, if it does."""
         best = self.optimum
         if best is None:
-            return (
-                f"every rate diverged, down to {self.rates[0]:g}, so it has no optimum; lower search.low in a new study"
-            )
+            diverged = f"every rate diverged, down to {self.rates[0]:g}, so it has no optimum"
+            return f"{diverged}; lower the lowest rate, in a new file"
         if best.edge is None:
             return None
         end, change = ("lowest", "lower") if best.edge == "low" else ("highest", "raise")
         cut = f"the optimum is the {end} rate allowed, {best.rate:g}, and is not fitted"
-        return f"{cut}; {change} search.{best.edge} in a new study"
+        return f"{cut}; {change} the {end} rate, in a new file"
 
 
 def chance_loss(study: Study) -> float | None:

@@ -158,7 +158,7 @@ class Results:
         first = failed[0].cell
         count = "1 cell failed and counts" if len(failed) == 1 else f"{len(failed)} cells failed and count"
         named = f"size {first.size}, seed {first.seed}, rate {first.rate:g}: {failed[0].failure}"
-        return (f"{count} as diverged ({named}): depthlr sweep --retry-failed trains them again",)
+        return (f"{count} as diverged ({named}): --retry-failed, or retry_failed=True, trains them again",)
 
     def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
         """The line through the optima inside the range.
@@ -181,8 +181,7 @@ class Results:
             raise DepthlrError("A slope needs optima at two sizes or more, and the sweep is not finished: run it on.")
         if len(self._inside) < 2:
             raise DepthlrError(
-                "A slope needs optima inside the range at two sizes or more: add sizes, or widen search.low and "
-                "search.high."
+                "A slope needs optima inside the range at two sizes or more: add sizes, or widen the range of rates."
             )
         at: list[float] = []
         rates: list[float] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -23,13 +22,17 @@ from depthlr.training.executor import Executor
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Raised in place of KeyboardInterrupt. `command` resumes the sweep."""
+    """Raised in place of KeyboardInterrupt. The same call again goes on from the cells that are kept.
+
+    Args:
+        path: The study's file.
+        cells: How many cells it keeps.
+    """
 
     def __init__(self, path: Path, cells: int) -> None:
         self.path = path
         self.cells = cells
-        self.command = f"depthlr sweep {shlex.quote(str(path))}"
-        super().__init__(f"stopped with {cells} cells kept in {path}; go on with: {self.command}")
+        super().__init__(f"stopped with {cells} cells kept in {path}: make the same call again to go on")
 
 
 def sweep(
@@ -64,9 +67,11 @@ def sweep(
     watch = progress or Progress()
     digest = data_digest(examples, held_out)
     with open_store(path, study, data_digest=digest, depths=depths) as store:
-        if retry_failed:
-            store.drop_failed()
         content = store.content()
+        sound = any(not record.failure for record in content.records.values())
+        if content.records and (retry_failed or not sound):  # a file whose cells all failed counts as an empty one
+            store.drop_failed()
+            content = store.content()
         state = search_state(study, content.records.values())
         failures: dict[int, list[str]] = defaultdict(list)  # by size, why each cell failed, or nothing
         for kept in content.records.values():
@@ -79,23 +84,38 @@ def sweep(
         del content  # every step's loss of every cell
         try:
             # Closing the generator cancels the running cells, also after an error.
-            with report_exit(), closing(_train_waves(executor, store, state, judge)) as trained:
+            with report_exit(), closing(_train_waves(executor, store, state, judge, sound)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
                     size = done.cell.size
                     failures[size].append(done.failure)
                     if state.nothing_missing(size):
-                        _check_failures(size, failures[size])
+                        _check_failures(size, failures)
         except KeyboardInterrupt as error:
             raise SweepInterrupted(path, len(state)) from error
         return results_of(store.content())
 
 
-def _train_waves(executor: Executor, store: Store, state: SearchState, judge: Judge) -> Generator[Record, None, None]:
-    """Every cell that the search wants, wave by wave, kept on disk before it is handed over."""
+def _train_waves(
+    executor: Executor, store: Store, state: SearchState, judge: Judge, sound: bool
+) -> Generator[Record, None, None]:
+    """Every cell that the search wants, wave by wave, kept on disk before it is handed over.
+
+    Args:
+        executor: Trains the cells.
+        store: Keeps them.
+        state: The search.
+        judge: What a cell is judged by.
+        sound: Some cell is known that did not fail. Until then, a failure of the whole study ends the sweep.
+    """
     while wave := state.missing:
         with closing(executor.train_together(wave)) as trained:
             for finished in trained:
+                sound = sound or any(outcome.failure is None for _, outcome in finished)
+                for cell, outcome in finished:
+                    if outcome.is_general and not sound:
+                        where = f"size {cell.size}, seed {cell.seed}, rate {cell.rate:g}"
+                        raise DepthlrError(f"the first run ({where}) has no loss: {outcome.failure}.")
                 records = [make_record(*one, judge) for one in finished]
                 store.put(*records)  # one commit, which on a disk takes longer than all else
                 for done in records:
@@ -103,10 +123,11 @@ def _train_waves(executor: Executor, store: Store, state: SearchState, judge: Ju
                     yield done
 
 
-def _check_failures(size: int, failures: Sequence[str]) -> None:
+def _check_failures(size: int, failures: Mapping[int, Sequence[str]]) -> None:
     """Raise if all cells of a size failed: those of larger sizes would fail for the same reason."""
-    if all(failures):
+    if all(failures[size]):
+        retry = "" if all(map(all, failures.values())) else " with --retry-failed, or retry_failed=True in a call"
         raise DepthlrError(
-            f"all {len(failures)} cells of size {size} failed ({failures[0]}): mend that, and run the same again with "
-            "--retry-failed."
+            f"all {len(failures[size])} cells of size {size} failed ({failures[size][0]}): mend that, and run the same "
+            f"again{retry}."
         )

@@ -112,7 +112,7 @@ def open_store(
 
     Args:
         path: The study's file.
-        study: The study. If the file holds cells of another one, it is refused.
+        study: The study. If the file holds cells of another one, it is refused. Cells that failed do not count.
         data_digest: The digest of the data, recorded by the first run. Other data are refused once a cell is kept.
         depths: The effective depth of each size, recorded and checked in the same way.
         patience: How many seconds to wait for another writer.
@@ -280,14 +280,17 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
 
 def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> None:
     """Refuse to mix new cells with those of another study, of other data, or of models that were changed since."""
-    swept = [size for (size,) in connection.execute("SELECT DISTINCT size FROM cells NOT INDEXED ORDER BY size")]
+    cells = f"SELECT {cell_columns(connection)} FROM cells NOT INDEXED"
+    found = connection.execute(f"SELECT DISTINCT size FROM ({cells}) WHERE coalesce(failure, '') = '' ORDER BY size")
+    swept = [size for (size,) in found]
     if not swept:  # as a first run that failed leaves it
         return
     stored = _facts(path, connection)
     if stored.study.digest != given.study.digest:
         changes = "; ".join(line for line in difference(stored.study, given.study) if not line.startswith(UNCOUNTED))
         raise DepthlrError(
-            f"{path} holds another study ({changes}): undo the change to resume it, or choose another file."
+            f"{path} holds another study ({changes}): undo the change to resume it, choose another file, or delete "
+            "this one."
         )
     if given.data_digest is not None and stored.data_digest not in (None, given.data_digest):
         raise DepthlrError(
@@ -305,9 +308,10 @@ def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> N
 
 
 def _keep_facts(path: Path, connection: sqlite3.Connection, given: Content) -> None:
-    """The study and what is known of it; facts of a study that no cell was kept of make way for another's."""
+    """The study and what is known of it; a study of which no cell was trained makes way for another."""
     if not fact_rows(connection) or _facts(path, connection).study.digest != given.study.digest:
         connection.execute("DELETE FROM facts")
+        connection.execute("DELETE FROM cells")
         _keep(connection, "study", given.study.to_dict())
     if given.data_digest is not None:
         _keep(connection, "data", given.data_digest)

@@ -6,6 +6,7 @@ file says what these sweeps are; whoever calls it trains them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,6 +27,7 @@ from depthlr.trace.depth import effective_depth
 from depthlr.transfer.rules import Recipe, transfer_rate
 
 STEP_SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
+LEAST_STEPS = 20  # of a check: fewer show nothing
 FACTOR = 2.0  # a check also trains at the carried rate divided and multiplied by this
 BATCHES = 17 * SEEDS  # what the rule `measured` takes
 # On RealBench's design recipes: python -m experiments.realbench checks
@@ -67,11 +69,17 @@ class Tuning:
 
 
 def check_recipe(study: Study) -> None:
-    """Raise if a study cannot be tuned as a recipe: it needs a model and two sizes.
+    """Raise if a study cannot be tuned as a recipe: it needs a model, two sizes and a training of depthlr's own.
 
     Args:
         study: The recipe.
     """
+    if study.training.command is not None:
+        raise DepthlrError(
+            "tune trains the models itself, and a command has steps and a schedule that it cannot see: tune the source "
+            "with depthlr sweep, and carry its rate with depthlr transfer --rate RATE --from MODEL --to MODEL --steps "
+            "STEPS."
+        )
     if study.model.spec is None:
         raise DepthlrError(
             "tune counts the depth of both models, so the recipe needs model.spec and model.vary: add them, or tune "
@@ -93,18 +101,19 @@ def source_study(study: Study) -> Study:
     return replace(study, model=replace(study.model, sizes=study.model.sizes[:1]))
 
 
-def tuned_rate(results: Results) -> float:
+def tuned_rate(results: Results, mend: str = "") -> float:
     """The tuned rate of the source.
 
     Args:
         results: The sweep of the source.
+        mend: What to do where it has none: the end of the error.
 
     Raises:
         DepthlrError: Every seed has its best rate at an edge of the grid, or nothing trained.
     """
     found = results.tuned_rates
     if not found:
-        raise DepthlrError(f"the source has no tuned rate to carry: {'; '.join(results.notes)}")
+        raise DepthlrError(f"the source has no tuned rate to carry: {'; '.join(results.notes)}{mend}.")
     (rate,) = found.values()
     return rate
 
@@ -127,6 +136,26 @@ def carry_to_target(study: Study, rate: float, examples: Examples, rule: str | N
     return carried.out_of_scope([drawn.sentence]) if drawn else carried
 
 
+def check_steps(study: Study, examples: Examples, share: float = STEP_SHARE) -> int:
+    """How many steps a check trains; raises if they are too few to show anything.
+
+    Args:
+        study: The recipe.
+        examples: What is trained on.
+        share: Of the steps; 1 trains the target in full.
+    """
+    whole = training_in_steps(study, examples).run_steps
+    if share == 1:
+        return whole
+    steps = round(check.share("--share", share) * whole)
+    if steps < LEAST_STEPS:
+        least = min(1.0, math.ceil(100 * LEAST_STEPS / whole) / 100)
+        raise DepthlrError(
+            f"--verify would train {steps} of {whole} steps, which are too few to show anything: add --share {least:g}."
+        )
+    return steps
+
+
 def verification_study(study: Study, rate: float, examples: Examples, share: float = STEP_SHARE) -> Study:
     """The check: the target at the carried rate, at half and at twice of it, through the whole schedule.
 
@@ -136,9 +165,7 @@ def verification_study(study: Study, rate: float, examples: Examples, share: flo
         examples: What is trained on.
         share: Of the steps; 1 trains the target in full.
     """
-    share = 1.0 if share == 1 else check.share("--share", share)
-    training = training_in_steps(study, examples)
-    steps = max(1, round(share * training.run_steps))
+    training, steps = training_in_steps(study, examples), check_steps(study, examples, share)
     warmup = training.warmup
     if warmup is not None and warmup >= 1:  # a number of steps, which shrinks with the schedule; a share does by itself
         warmup = max(1, round(share * warmup))

@@ -42,6 +42,7 @@ class Outcome:
     evaluations: tuple[Evaluation, ...] = ()
     failure: str | None = None  # why there is no loss: the model raised, its process died, its time was up
     loss: float | None = None  # what the cell is judged by, where the study's metric does not say
+    is_general: bool = False  # the failure is one of the study, not of this cell: the others will fail like it
 
 
 def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
@@ -60,14 +61,15 @@ def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
     return failed_outcome(reason, time.monotonic() - start)
 
 
-def failed_outcome(reason: str, seconds: float) -> Outcome:
+def failed_outcome(reason: str, seconds: float, *, is_general: bool = False) -> Outcome:
     """The outcome of a cell that could not be trained. It counts as diverged.
 
     Args:
         reason: One sentence.
         seconds: The time that was spent.
+        is_general: The failure is one of the study, such as a wrong key, so the other cells will fail like this one.
     """
-    return Outcome(np.zeros(0, np.float32), seconds, True, failure=reason)
+    return Outcome(np.zeros(0, np.float32), seconds, True, failure=reason, is_general=is_general)
 
 
 BLOW_UP = 1e3  # a loss so many times the first one, or so large where that is below 1, will not come back

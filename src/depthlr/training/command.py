@@ -77,14 +77,8 @@ def read_report(line: str, key: str = KEY) -> dict[str, Any] | None:
         line: The line.
         key: The entry that holds the loss.
     """
-    text = line.strip()
-    if not (text.startswith("{") and text.endswith("}")):
-        return None
-    for parse in (json.loads, ast.literal_eval):
-        with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            found = parse(text)
-            return found if isinstance(found, dict) and key in found else None
-    return None
+    found = _read_object(line)
+    return None if found is None or key not in found else found
 
 
 class Commands(JobExecutor):
@@ -157,6 +151,7 @@ class _Run:
         self._started = time.monotonic()
         self._losses: list[float] = []
         self._last: Mapping[str, Any] | None = None
+        self._other: Mapping[Any, Any] = {}  # the last object without the key
         self._diverged = False
         self._read, self._rest = 0, b""  # bytes that were read, and the line that is not complete
         # Files, so that a command never waits for its reader, and a process that it leaves behind holds up nothing.
@@ -192,7 +187,7 @@ class _Run:
         """Return what came of a command that is done, or how it died."""
         seconds = time.monotonic() - self._started
         if self._process is None:
-            return failed_outcome(self._cannot_start, 0.0)
+            return failed_outcome(self._cannot_start, 0.0, is_general=True)
         if self._diverged:
             return Outcome(_single(self._losses), seconds, True)
         code = self._process.returncode
@@ -203,9 +198,9 @@ class _Run:
         try:
             found = self._last if self._result is None else self._read_result(self._result)
         except DepthlrError as error:
-            return failed_outcome(str(error), seconds)
+            return failed_outcome(str(error), seconds, is_general=True)
         if found is None:
-            return failed_outcome(f"it printed no line of JSON with {self._key!r}", seconds)
+            return failed_outcome(_no_loss(self._key, self._other), seconds, is_general=True)
         loss, accuracy = _number(found[self._key]), _number(found.get("accuracy"))
         diverged = not math.isfinite(loss)
         evaluations: tuple[Evaluation, ...] = ()
@@ -241,8 +236,10 @@ class _Run:
             self._read_line(self._rest)
 
     def _read_line(self, line: bytes) -> None:
-        found = read_report(line.decode(errors="replace"), self._key)
-        if found is not None and not self._diverged:
+        found = _read_object(line.decode(errors="replace"))
+        if found is not None and self._key not in found:
+            self._other = found
+        elif found is not None and not self._diverged:
             self._last = found
             self._losses.append(_number(found[self._key]))
             self._diverged = has_diverged(_single([self._losses[0], self._losses[-1]]))
@@ -256,13 +253,13 @@ class _Run:
     def _read_result(self, path: Path) -> Mapping[str, Any]:
         """The object with the loss in the file that the command wrote."""
         if _file_stamp(path) in (None, self._before):
-            raise DepthlrError(f"it wrote no {path}")
+            raise DepthlrError(f"it wrote no {path}: let training.result name the file that it writes")
         try:
             found = read_result(path, self._key)
         except (OSError, ValueError, RecursionError) as error:
             raise DepthlrError(f"{path} cannot be read ({error})") from error
         if found is None:
-            raise DepthlrError(f"{path} has no {self._key!r}")
+            raise DepthlrError(f"{path} has no {self._key!r}: set key to the entry that is the loss")
         return found
 
 
@@ -299,6 +296,33 @@ def read_result(path: Path, key: str) -> Mapping[str, Any] | None:
         return whole if isinstance(whole, dict) and key in whole else None
     reports = filter(None, (read_report(line, key) for line in reversed(text.splitlines())))
     return next(reports, None)
+
+
+def _read_object(line: str) -> dict[Any, Any] | None:
+    text = line.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            found = parse(text)
+            return found if isinstance(found, dict) else None
+    return None
+
+
+def _no_loss(key: str, other: Mapping[Any, Any]) -> str:
+    """Why a command that printed no loss has none, and the key that its last line asks for.
+
+    Args:
+        key: The key that was looked for.
+        other: The last object that it printed, or an empty one.
+    """
+    missing = f"it printed no line of JSON with {key!r}"
+    if not other:
+        return f"{missing}: let it print(json.dumps({{{json.dumps(key)}: loss}}))"
+    numbers = [str(name) for name, value in other.items() if math.isfinite(_number(value))]
+    losses = [name for name in numbers if KEY in name.lower()] or numbers
+    mend = f"= {json.dumps(losses[0])}" if len(losses) == 1 else "to the one that is the loss"
+    return f"{missing}; its last JSON line has {', '.join(map(str, other))}: set key {mend}"
 
 
 def _number(value: object) -> float:
