@@ -178,15 +178,16 @@ def _print(results: Results, path: Path, json: bool) -> None:
     fits = {over: found for over, found in slopes.items() if found}
     if json:
         optima = [optimum_json(results, curve) | {"cells": len(curve.rates)} for curve in results.curves]
+        lines = {}
+        for over, found in fits.items():
+            lines[over] = fit_json(found, {}, "depth" if over == "depth" else "size")
         print_json(
             {
                 "study": results.study.to_dict(),
                 "store": str(path),
                 "cells": len(results.records),
                 "optima": optima,
-                "fits": {
-                    over: fit_json(found, {}, "depth" if over == "depth" else "size") for over, found in fits.items()
-                },
+                "fits": lines,
                 "notes": list(results.notes),
             }
         )

@@ -189,8 +189,10 @@ def _average(energies: list[Energy]) -> Energy:
         raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
     units = []
     for same in zip(*(m.units for m in energies), strict=True):
-        units.append(UnitEnergy(same[0].unit, _mean(u.energy for u in same), _mean(u.mean_square for u in same)))
-    readout, size = _mean(m.readout for m in energies), _mean(m.readout_mean_square for m in energies)
+        energy = _mean(u.energy for u in same)
+        units.append(UnitEnergy(same[0].unit, energy, _mean(u.mean_square for u in same)))
+    readout = _mean(m.readout for m in energies)
+    size = _mean(m.readout_mean_square for m in energies)
     return Energy(tuple(units), readout, size, _mean(m.loss for m in energies))
 
 

@@ -106,8 +106,10 @@ class LightningStep(nn.Module):
             vars(one).update(idle, toggle_model=lambda **options: contextlib.nullcontext())
         for name in ("manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer"):
             found[name] = nothing
-        found["optimizers"] = lambda *given, **options: optimizers if len(optimizers) > 1 else optimizers[0]
-        found["lr_schedulers"] = lambda: schedulers if len(schedulers) > 1 else next(iter(schedulers), None)
+        given_optimizers = optimizers if len(optimizers) > 1 else optimizers[0]  # as Lightning gives them
+        given_schedulers = schedulers if len(schedulers) > 1 else next(iter(schedulers), None)
+        found["optimizers"] = lambda *given, **options: given_optimizers
+        found["lr_schedulers"] = lambda: given_schedulers
         return found
 
 

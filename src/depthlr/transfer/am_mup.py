@@ -9,12 +9,11 @@ from torch import nn
 
 from depthlr.energy.batches import read_batches
 from depthlr.energy.energy import ENERGY_BATCHES, update_energy
-from depthlr.energy.given_optimizer import optimizers_of, own_rates
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import AS_IT_IS, CarriedRate
 from depthlr.transfer.measured import check_measuring, recipe_with_batches
-from depthlr.transfer.optimizer import with_recipe_notes
+from depthlr.transfer.optimizer import rates_of, with_recipe_notes
 from depthlr.transfer.recipe import Energies, Recipe
 
 AM_MUP = (
@@ -60,10 +59,9 @@ class AmMup:
         factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
         depths = len(energies[0].units), len(energies[1].units)
         carried = CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, initialization=AS_IT_IS)
-        rates = [
-            None if isinstance(build, Energies) else own_rates(optimizers_of(end.optimizer, build))
-            for end, build in zip((source, target), builds, strict=True)
-        ]
+        rates = []
+        for recipe, build in zip((source, target), builds, strict=True):
+            rates.append(rates_of(recipe, None if isinstance(build, Energies) else build))
         return with_recipe_notes(carried, source, target, rates)
 
     def _energy(self, recipe: Recipe, batches: list[Any], given: Recipe) -> Energies:

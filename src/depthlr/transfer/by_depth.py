@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
-from depthlr.energy.given_optimizer import OwnRates, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     ADAPTIVE,
@@ -23,7 +22,7 @@ from depthlr.law.carried_rate import (
 from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer
 from depthlr.trace.depth import TIED, Depth
-from depthlr.transfer.optimizer import family_of, with_recipe_notes
+from depthlr.transfer.optimizer import family_of, rates_of, with_recipe_notes
 from depthlr.transfer.recipe import Counted, Recipe, count_depths
 
 WORST_FIRST = (OTHER_INIT, UNSEEN, AS_INIT)  # two models count as the worse one
@@ -67,7 +66,7 @@ class ByDepth:
         """
         rule = self.rule
         source_depth, target_depth = (one.depth for one in counted)
-        rates = _own_rates_of((source, target), counted)
+        rates = [rates_of(recipe, one.model) for recipe, one in zip((source, target), counted, strict=True)]
         family = self._family(source.optimizer, next((one.model for one in counted if one.model is not None), None))
         violations = _depth_notes(rule, source_depth, target_depth)
         violations += _multiplier_notes(rule, source_depth, target_depth, family)
@@ -113,14 +112,6 @@ def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family
     if rule.counts == "updates" and source.residual and target.residual:
         return rule.new_rate(rate, source.residual, target.residual, family)
     return rule.new_rate(rate, source.total, target.total, family)
-
-
-def _own_rates_of(recipes: Iterable[Recipe], counted: Iterable[Counted]) -> list[OwnRates | None]:
-    """The rates of each recipe's optimizers, None for a depth."""
-    return [
-        None if one.model is None else own_rates(optimizers_of(recipe.optimizer, one.model))
-        for recipe, one in zip(recipes, counted, strict=True)
-    ]
 
 
 def _multiplier_notes(rule: DepthRule, source: Depth, target: Depth, family: Family) -> list[str]:
@@ -198,4 +189,5 @@ class Fitted:
         if self.fit.bounded:
             low, high = sorted(rate * ratio**slope for slope in self.fit.interval)
             carried = replace(carried, low=low, high=high, coverage=self.fit.level)
-        return with_recipe_notes(carried, source, target, _own_rates_of((source, target), counted))
+        rates = [rates_of(recipe, one.model) for recipe, one in zip((source, target), counted, strict=True)]
+        return with_recipe_notes(carried, source, target, rates)

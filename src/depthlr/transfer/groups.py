@@ -13,6 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from depthlr import check
+from depthlr.energy.given_optimizer import step_rate
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import outer_parameters
 from depthlr.trace.interface import check_runnable, clean_path, unwrap
@@ -137,7 +138,7 @@ def group_multipliers(model: nn.Module, groups: Any = None) -> list[GroupRow]:
             None: `param_groups`, where weights decay and the rest does not.
     """
     held = list(_all_groups(param_groups(model, 1.0, weight_decay=1.0) if groups is None else groups))
-    rates = [_given_rate(group) for group, _ in held]
+    rates = [step_rate(group) for group, _ in held]
     decays = [float(group.get("weight_decay", 0.0)) for group, _ in held]
     top_rate, top_decay = max(rates), max(decays)
     if top_rate == 0:
@@ -162,14 +163,17 @@ def group_multipliers(model: nn.Module, groups: Any = None) -> list[GroupRow]:
 def _all_groups(groups: Any) -> Iterable[tuple[Mapping[str, Any], str]]:
     """Every group, with the name of the optimizer that steps it."""
     for one in [groups] if isinstance(groups, Optimizer | Mapping) else groups:
-        kind = type(one).__name__ if isinstance(one, Optimizer) else ""
-        for group in one.param_groups if isinstance(one, Optimizer) else [one]:
-            yield group, ("Muon" if group["use_muon"] else "AdamW") if "use_muon" in group else kind
+        if isinstance(one, Optimizer):
+            yield from ((group, _optimizer_name(group, type(one).__name__)) for group in one.param_groups)
+        else:
+            yield one, _optimizer_name(one, "")
 
 
-def _given_rate(group: Mapping[str, Any]) -> float:
-    """The rate before a scheduler changed it; timm multiplies it by `lr_scale`."""
-    return float(group.get("initial_lr", group["lr"])) * float(group.get("lr_scale", 1.0))
+def _optimizer_name(group: Mapping[str, Any], default: str) -> str:
+    """Optimizers that hold both kinds of groups mark those of Muon."""
+    if "use_muon" not in group:
+        return default
+    return "Muon" if group["use_muon"] else "AdamW"
 
 
 def _rounded(number: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.given_optimizer import LARGEST_GROUP, OwnRates, optimizers_of
+from depthlr.energy.given_optimizer import LARGEST_GROUP, OwnRates, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.law.rules import OPTIMIZER_FAMILIES, Family
@@ -83,6 +83,16 @@ def with_recipe_notes(
     notes = _optimizer_notes(carried, known[0], known[-1]) if known else []
     carried = carried.out_of_scope(reasons)
     return replace(carried, notes=tuple(dict.fromkeys((*carried.notes, *notes))))
+
+
+def rates_of(recipe: Recipe, model: nn.Module | None) -> OwnRates | None:
+    """The rates of a recipe's optimizers. None where there is no model to make them for, as for a depth.
+
+    Args:
+        recipe: Its optimizer is made.
+        model: The model that it steps.
+    """
+    return None if model is None else own_rates(optimizers_of(recipe.optimizer, model))
 
 
 def _differences(source: Recipe, target: Recipe, rates: Sequence[OwnRates]) -> list[str]:
