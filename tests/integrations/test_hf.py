@@ -205,6 +205,16 @@ def test_the_callback_says_what_is_wrong_where_there_is_no_interval(tmp_path, ca
         assert logged["depthlr/in_scope"] is found.in_scope
 
 
+def test_a_run_at_the_rate_of_its_source_is_named(tmp_path, caplog) -> None:
+    """The carried rate was not written into the arguments, and the source's lies inside the interval."""
+    carried = depthlr.CarriedRate(2.4e-3, "constant", 4, 6, 0.8, "", low=1e-3, high=4e-3)
+    trainer = make_trainer(tmp_path, 2, learning_rate=3e-3)
+    trainer.add_callback(rate_callback(trainer, carried, energies=False))
+    trainer.train()
+    (warned,) = [record.message for record in caplog.records if record.name == "depthlr.integrations.hf"]
+    assert warned.startswith("the learning rate 0.003 is the source's: set it to the rate carried to this model")
+
+
 def test_a_rate_that_was_carried_before_is_not_carried_again(tmp_path, monkeypatch) -> None:
     trainer = make_trainer(tmp_path, 2)
     carried = transfer_rate(3e-3, recipe_from_trainer(make_trainer(tmp_path, 1)), recipe_from_trainer(trainer), seeds=2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -234,6 +236,8 @@ def test_am_mup_compares_models() -> None:
     carried = AmMup().carry(0.1, small, large)
     ratio = [depthlr.update_energy(one.build, one.batches, one.loss_fn, "adamw").rate for one in (small, large)]
     assert carried.factor == pytest.approx(ratio[1] / ratio[0], rel=1e-6)
+    built = [one.replace(build=partial(copy.deepcopy, one.build)) for one in (small, large)]
+    assert AmMup().carry(0.1, *built).factor == pytest.approx(carried.factor, rel=1e-6)
 
 
 def test_a_fitted_rule_follows_the_users_own_sweep_with_its_interval() -> None:

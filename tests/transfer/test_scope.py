@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, Recipe, init_, transfer_rate
+from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.law import RULES
 from depthlr.law.carried_rate import (
     AS_INIT,
@@ -208,3 +209,27 @@ def test_a_trainer_is_told_where_its_recipe_comes_from() -> None:
 def test_a_model_that_has_no_example_asks_for_one_or_for_recipes() -> None:
     with pytest.raises(DepthlrError, match="pass example= or batches=, or two recipes that have one"):
         transfer_rate(0.1, Net(2), Net(4))
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_the_rate_of_a_group_is_the_peak_under_one_cycle(scheduled: bool) -> None:
+    def made(model):
+        weights, rest = ([p for p in model.parameters() if (p.dim() > 1) is matrix] for matrix in (True, False))
+        optimizer = torch.optim.AdamW([{"params": weights, "lr": 0.1}, {"params": rest, "lr": 0.01}])
+        if scheduled:  # starts at a 25th of the peak
+            torch.optim.lr_scheduler.OneCycleLR(optimizer, [0.1, 0.01], total_steps=2000)
+        return optimizer
+
+    carried = transfer_rate(0.1, SMALL.replace(optimizer=made), LARGE.replace(optimizer=made))
+    assert carried.notes[-1] == f"carried rates: AdamW {carried.rate:.3g} and {carried.rate / 10:.3g}."
+    assert not any("the optimizers' largest rate is" in note for note in carried.notes)
+
+
+def test_a_rate_that_is_not_the_largest_is_not_called_so() -> None:
+    def two(model):
+        first, *rest = model.parameters()
+        return torch.optim.AdamW([{"params": [first], "lr": 0.1}, {"params": rest, "lr": 0.01}])
+
+    notes = transfer_rate(0.01, SMALL.replace(optimizer=two), LARGE.replace(optimizer=two)).notes
+    assert any("the optimizers' largest rate is 0.1, not 0.01" in note for note in notes)
+    assert LARGEST_GROUP not in notes

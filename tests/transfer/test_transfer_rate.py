@@ -424,7 +424,6 @@ def headless() -> ResNet:
         (lambda: measured(4, 6, rule="measured"), "needs two models, not ints"),
         (lambda: measured(resnet(2), 6, rule="measured"), "needs two models, not ints"),
         (lambda: measured(ENERGY, ENERGY), "pass rule='am-mup'"),
-        (lambda: measured(draw(2), draw(3), rule="am-mup"), "takes models, or energies"),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="measured"), "needs batches="),
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), rule="am-mup"), "needs batches="),
         (lambda: measured(resnet(2), resnet(3), loss_fn=None), "pass loss_fn="),

@@ -47,7 +47,7 @@ def transfer_command(
     measure take models of timm and transformers as their library initializes them.
 
     Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
-    rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'.
+    rates fall much more slowly with depth: there the rule is 'constant', if steps or schedule is given.
     """
     if schedule is not None and not is_python_name(schedule):
         check.one_of("--schedule", schedule, SCHEDULES)

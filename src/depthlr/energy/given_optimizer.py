@@ -129,8 +129,8 @@ def largest_rate(optimizers: Iterable[Optimizer]) -> float:
 
 
 def given_rate(group: Mapping[str, Any]) -> float:
-    """The rate that the user gave to a parameter group, before a scheduler changed it."""
-    return float(group.get("initial_lr", group["lr"]))
+    """The rate that the user gave to a parameter group, before a scheduler changed it; under OneCycleLR the peak."""
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
 
 
 def step_rate(group: Mapping[str, Any]) -> float:

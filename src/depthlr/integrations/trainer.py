@@ -173,6 +173,8 @@ class RunReport:
         elif not carried.low <= self.rate <= carried.high:
             interval = f"{carried.low:.3g} to {carried.high:.3g}, the {carried.coverage:.0%} interval"
             sentences = [f"the learning rate {self.rate:.3g} lies outside {interval} of {of_rule}"]
+        elif math.isclose(self.rate, carried.rate / carried.factor) and not math.isclose(carried.factor, 1):
+            sentences = [f"the learning rate {self.rate:.3g} is the source's: set it to {of_rule}"]
         if not carried.in_scope:
             sentences += [f"the carried rate is outside the scope of the rule {carried.rule!r}:", *carried.notes]
         return " ".join(sentences) or None

@@ -23,7 +23,7 @@ NOT_INIT = (
 )
 EVIDENCE = (
     "Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay, "
-    "rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'."
+    "rates fall much more slowly with depth: there the rule is 'constant', if steps or schedule is given."
 )
 CONSTANT_EVIDENCE = (
     "The exponent and its interval were fitted on 6 recipes of 1,200 steps with warm-up and decay, over a factor of "

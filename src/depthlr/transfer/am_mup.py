@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
-
 from depthlr.energy.batches import read_batches
 from depthlr.energy.energy import ENERGY_BATCHES, update_energy
+from depthlr.energy.initializations import model_of
 from depthlr.energy.progress import measuring
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import AS_IT_IS, CarriedRate
@@ -41,16 +40,17 @@ class AmMup:
         used as they are.
         """
         given = recipe_with_batches(source, target)
-        builds: tuple[Any, Any] = (source.build, target.build)
+        builds = [_model_or_energies(recipe.build) for recipe in (source, target)]
         models = [build for build in builds if not isinstance(build, Energies)]
         batches = []
         if models:
             check_measuring("am-mup", given, models)
-            if not all(isinstance(model, nn.Module) for model in models):
-                raise DepthlrError("The rule 'am-mup' takes models, or energies from update_energy_over_seeds.")
             batches = read_batches(given.batches, None, ENERGY_BATCHES, self.seed)
         with measuring(len(batches) * len(models)):
-            energies = [self._energy(recipe, batches, given) for recipe in (source, target)]
+            energies = [
+                self._energy(build, recipe, batches, given)
+                for build, recipe in zip(builds, (source, target), strict=True)
+            ]
         means = [energy.aggregate(self.aggregate) for energy in energies]
         if not min(means) > 0:
             raise DepthlrError(
@@ -64,8 +64,12 @@ class AmMup:
             rates.append(rates_of(recipe, None if isinstance(build, Energies) else build))
         return with_recipe_notes(carried, source, target, rates)
 
-    def _energy(self, recipe: Recipe, batches: list[Any], given: Recipe) -> Energies:
-        build: Any = recipe.build
+    def _energy(self, build: Any, recipe: Recipe, batches: list[Any], given: Recipe) -> Energies:
         if isinstance(build, Energies):
             return build
         return update_energy(build, batches, given.loss_fn, given.optimizer, seed=self.seed, units=recipe.units)
+
+
+def _model_or_energies(build: Any) -> Any:
+    """What a recipe holds, with the model built where it holds a function."""
+    return model_of(build) if callable(build) else build

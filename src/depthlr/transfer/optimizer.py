@@ -118,7 +118,7 @@ def _optimizer_notes(carried: CarriedRate, source: OwnRates, target: OwnRates) -
         listed.setdefault(name, []).append(f"{largest * ratio:.3g}")
     rates = ", ".join(f"{name} {' and '.join(values)}" for name, values in listed.items())
     notes = {
-        LARGEST_GROUP: unequal,
+        LARGEST_GROUP: unequal and not other,
         TOGETHER.format(" and ".join(target.names)): together,
         OTHER_RATE.format(source.largest, tuned, carried.factor): other,
         CARRIED_RATES.format(rates): unequal or together,

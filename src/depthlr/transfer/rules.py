@@ -69,7 +69,7 @@ def transfer_rate(
     reasons to distrust the rate.
 
     Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
-    rates fall much more slowly with depth: give steps or schedule, and the rule is 'constant'.
+    rates fall much more slowly with depth: there the rule is 'constant', if steps or schedule is given.
 
     Args:
         rate: The rate tuned on the source.
