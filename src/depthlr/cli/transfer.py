@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -61,14 +61,15 @@ def transfer_command(
             f"There is no optimizer {options.optimizer!r}{near}: choose one of {', '.join(OPTIMIZER_FAMILIES)}, or a "
             "rule that is the same for every optimizer, such as constant."
         )
+    run = {"schedule": schedule, "steps": steps}
     if rule in MEASURING_RULES:
-        carried = _measure_and_carry(rule, rate, source, target, options, schedule, steps)
+        carried = _measure_and_carry(rule, rate, (source, target), options, run)
     elif unused := given_options(context, OF_MEASURING):
         raise DepthlrError(
             f"{unused[0]} is for rules that measure, and {rule} does not: add --rule measured, or leave it out."
         )
     else:
-        carried = _carry_by_depth(rule, rate, source, target, options, schedule, steps)
+        carried = _carry_by_depth(rule, rate, (source, target), options, run)
     command = None
     if target.startswith("timm/"):
         from depthlr.integrations.timm import train_command
@@ -102,28 +103,22 @@ def _ignores_optimizer(rule: str) -> bool:
 
 
 def _carry_by_depth(
-    rule: str,
-    rate: float,
-    source: str,
-    target: str,
-    options: MeasurementOptions,
-    schedule: str | None,
-    steps: int | None,
+    rule: str, rate: float, ends: tuple[str, str], options: MeasurementOptions, run: dict[str, Any]
 ) -> CarriedRate:
     # An unknown optimizer came here only with a rule that is the same for every optimizer.
     optimizer = options.optimizer if options.optimizer in OPTIMIZER_FAMILIES else "sgd"
-    source_depth, target_depth = _number(source), _number(target)
+    source_depth, target_depth = map(_number, ends)
     if source_depth is not None and target_depth is not None and rule in RULES and RULES[rule].counts != "paths":
         family = OPTIMIZER_FAMILIES[optimizer]
-        return RULES[rule].carry_depths(rate, source_depth, target_depth, family, schedule=schedule, steps=steps)
+        return RULES[rule].carry_depths(rate, source_depth, target_depth, family, **run)
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate
 
     depths = []
-    for text, depth in ((source, source_depth), (target, target_depth)):
+    for text, depth in zip(ends, (source_depth, target_depth), strict=True):
         depths.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
-    return transfer_rate(rate, *depths, rule=rule, optimizer=optimizer, schedule=schedule, steps=steps)
+    return transfer_rate(rate, *depths, rule=rule, optimizer=optimizer, **run)
 
 
 def _number(text: str) -> float | None:
@@ -134,26 +129,20 @@ def _number(text: str) -> float | None:
 
 
 def _measure_and_carry(
-    rule: str,
-    rate: float,
-    source: str,
-    target: str,
-    options: MeasurementOptions,
-    schedule: str | None,
-    steps: int | None,
+    rule: str, rate: float, ends: tuple[str, str], options: MeasurementOptions, run: dict[str, Any]
 ) -> CarriedRate:
     from depthlr.cli.measure import measure_energies
     from depthlr.cli.measurement import measurement_data, measurement_progress, prepare_measurement
     from depthlr.transfer.rules import transfer_rate
 
-    for text in (source, target):
+    for text in ends:
         if text.replace(".", "", 1).isdigit():
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
-    if any(text.startswith(("timm/", "hf/")) for text in (source, target)):
+    if any(text.startswith(("timm/", "hf/")) for text in ends):
         options = replace(options, own_init=True)  # as the library's scripts train them
     on = measurement_data(options)
-    here, there = (prepare_measurement(text, on) for text in (source, target))
-    with measurement_progress(options, source, target):
+    here, there = (prepare_measurement(text, on) for text in ends)
+    with measurement_progress(options, *ends):
         if rule == "am-mup":
             return transfer_rate(rate, *(measure_energies(one, on) for one in (here, there)), rule=rule)
         return transfer_rate(
@@ -164,7 +153,6 @@ def _measure_and_carry(
             batches=here.batches,
             loss_fn=on.loss_fn,
             optimizer=options.optimizer,
-            schedule=schedule,
-            steps=steps,
             seeds=options.seeds,
+            **run,
         )

@@ -66,7 +66,6 @@ class ByDepth:
         """
         rule = self.rule
         source_depth, target_depth = (one.depth for one in counted)
-        rates = [rates_of(recipe, one.model) for recipe, one in zip((source, target), counted, strict=True)]
         family = self._family(source.optimizer, next((one.model for one in counted if one.model is not None), None))
         violations = _depth_notes(rule, source_depth, target_depth)
         violations += _multiplier_notes(rule, source_depth, target_depth, family)
@@ -87,7 +86,7 @@ class ByDepth:
         )
         if source_depth.units and source_depth.total == target_depth.total:
             carried = replace(carried, notes=(*carried.notes, SAME_DEPTH.format(source_depth.total)))
-        return with_recipe_notes(carried, source, target, rates)
+        return _with_notes(carried, source, target, counted)
 
     def _family(self, optimizer: Any, model: nn.Module | None) -> Family:
         if self.family is not None:
@@ -98,6 +97,11 @@ class ByDepth:
             if self.rule.exponent_sgd != self.rule.exponent_adam or self.rule.counts == "paths":
                 raise
             return "sgd"  # both exponents are equal, and nothing is said of an optimizer that is not known
+
+
+def _with_notes(carried: CarriedRate, source: Recipe, target: Recipe, counted: Sequence[Counted]) -> CarriedRate:
+    rates = [rates_of(recipe, one.model) for recipe, one in zip((source, target), counted, strict=True)]
+    return with_recipe_notes(carried, source, target, rates)
 
 
 def _new_rate(rule: DepthRule, rate: float, source: Depth, target: Depth, family: Family) -> float:
@@ -189,5 +193,4 @@ class Fitted:
         if self.fit.bounded:
             low, high = sorted(rate * ratio**slope for slope in self.fit.interval)
             carried = replace(carried, low=low, high=high, coverage=self.fit.level)
-        rates = [rates_of(recipe, one.model) for recipe, one in zip((source, target), counted, strict=True)]
-        return with_recipe_notes(carried, source, target, rates)
+        return _with_notes(carried, source, target, counted)
