@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from depthlr.errors import DepthlrError
 from depthlr.study.environment import current_environment
 from experiments.realbench.kept import read_facts
 
@@ -53,9 +54,14 @@ class Measurements:
             wanted: keys, in the order in which they are measured.
             measure: called with a key's parts; returns its values.
             seconds: begin no row after so long.
+
+        Raises:
+            DepthlrError: the table belongs to another study.
         """
         start = time.monotonic()
         found = self.read(path)
+        if found and read_facts(path).get("study") != study:
+            raise DepthlrError(f"{path} holds measurements of another study: move it away, or choose another folder.")
         path.parent.mkdir(parents=True, exist_ok=True)
         missing = [key for key in wanted if tuple(map(str, key)) not in found]
         for place, key in enumerate(missing):

@@ -18,6 +18,7 @@ from experiments.range_tests import RANGE_TESTS
 from experiments.realbench import measured
 from experiments.realbench.kept import is_finished
 from experiments.realbench.measured import MEASURED, SEEDS, SUGGEST, SUGGESTIONS, Models, write_measured
+from experiments.realbench.measuring import Measurements
 from experiments.realbench.tuning_free import PRODIGY, SCHEDULE_FREE, TUNING_FREE, write_tuning_free
 
 OPTIONS = {"seconds": None, "device": "cpu"}
@@ -109,4 +110,13 @@ def test_measuring_goes_on_where_it_was(tmp_path, monkeypatch):
     before = path.read_bytes()
     monkeypatch.setattr(measured, "persistent_energies", lambda *_, **__: DepthlrError("called"))
     assert write_measured(recipe, Path(), path, batches=3 * SEEDS, **OPTIONS)
+    assert path.read_bytes() == before
+
+
+def test_a_table_of_another_study_is_refused_and_kept(tmp_path):
+    path, table = tmp_path / "tiny.csv", Measurements(("size",), ("loss",))
+    assert table.fill(path, "one", [(1,)], lambda size: {"loss": 0.5})
+    before = path.read_bytes()
+    with pytest.raises(DepthlrError, match="another study"):
+        table.fill(path, "other", [(1,), (2,)], lambda size: {"loss": 0.25})
     assert path.read_bytes() == before
