@@ -57,7 +57,7 @@ LIKE = {
     "mixer-adamw-cosine": "vit-adamw-cosine",
     "bert-adamw-linear": "gpt2-adamw-cosine",
     "cct-adamw-cosine": "vit-adamw-cosine",
-    "spoken-adamw-cosine": "vit-adamw-cosine",
+    "spoken-adamw-mixup": "vit-adamw-cosine",
 }
 MEASURED_SECONDS, SUGGESTIONS_SECONDS, DYNAMICS_SECONDS = 20.0, 25.0, 60.0  # guesses, of one recipe
 

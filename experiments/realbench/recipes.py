@@ -38,6 +38,7 @@ CIFAR10 = Data(f"{DATA}:images?name=cifar10", validation=5_000)
 CIFAR100 = Data(f"{DATA}:images?name=cifar100", validation=5_000)
 SPOKEN = Data(f"{DATA}:spoken", validation=500)
 MOVED = {"augment": ("flip", "crop=4")}
+SHIFTED = {"augment": ("crop=4", "mixup=0.4")}
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ RECIPES: tuple[RealRecipe, ...] = (
     _blocks("judged", "mixer-adamw-cosine", "mixer", CIFAR10, 1e-5, 1e-1, ADAMW, COSINE, SMOOTHED, MOVED),
     _recipe("judged", "bert-adamw-linear", "bert", MASKED, 1e-5, 1e-1, LANGUAGE, LINEAR, batch=32),
     _blocks("judged", "cct-adamw-cosine", "cct", CIFAR100, 1e-5, 1e-1, ADAMW, COSINE, MOVED),
-    _recipe("judged", "spoken-adamw-cosine", "spoken", SPOKEN, 1e-5, 1e-1, ADAMW, COSINE, batch=64),
+    _recipe("judged", "spoken-adamw-mixup", "spoken", SPOKEN, 1e-5, 1e-1, ADAMW, COSINE, SHIFTED, batch=64),
 )
 
 

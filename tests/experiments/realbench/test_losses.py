@@ -128,7 +128,7 @@ def test_the_regret_table_waits_for_the_whole_judged_half(tmp_path):
         ("vit-adamw-cosine", 0.1 * math.sqrt(0.5)),
         ("resnet-momentum-cosine", 0.05),
         (NAME, None),
-        ("spoken-adamw-cosine", None),
+        ("spoken-adamw-mixup", None),
     ],
 )
 def test_default_rates_are_those_of_the_programs(name, rate):
