@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from experiments.pages import markdown_table
 from experiments.realbench.candidates import candidates_table, readings_table, table
 from experiments.realbench.judge import verdict
 from experiments.realbench.losses import no_source_table, regret_table
@@ -29,6 +31,16 @@ def judged_verdict(results: Path) -> str:
     return verdict([read_tuned(results / f"{name}.csv") for name in names("judged")], results=results)
 
 
+def unchanged_table(results: Path) -> str:
+    """What sweeps of unchanged library models took and found (`experiments/realbench/unchanged.py`)."""
+    path = results / "unchanged.csv"
+    if not path.is_file():
+        return ""
+    with open(path, newline="") as file:
+        rows = [list(row.values()) for row in csv.DictReader(file)]
+    return markdown_table(("study", "cells", "failed", "seconds", "how a step ran", "tuned rates"), rows) + "\n"
+
+
 SECTIONS: Mapping[str, Callable[[Path], str]] = {
     "judged": judged_verdict,
     "table": lambda results: table(design_half(results), results),
@@ -43,6 +55,7 @@ SECTIONS: Mapping[str, Callable[[Path], str]] = {
     "hypotheses": hypotheses_table,
     "why": changes_table,
     "dynamics": dynamics_table,
+    "unchanged": unchanged_table,
     "plan": plan_table,
 }
 

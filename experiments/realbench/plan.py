@@ -24,11 +24,13 @@ design half took 150 in that time. Six processes fill an H200 (590 W of 700 W); 
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Literal
 
 from depthlr.models.spec import parse_spec
@@ -37,6 +39,7 @@ from experiments.realbench.recipes import RECIPES, SEEDS, STEPS, RealRecipe, rec
 from experiments.realbench.scores import read_tuned
 
 Kind = Literal["sweep", "long", "regret", "suggested", "measured", "suggestions", "tuning-free", "dynamics", "readings"]
+TRAIN_CELLS = frozenset({"sweep", "long", "regret", "suggested"})  # kinds whose tables have a row for each run
 GAIN = 6.0  # runs that an H200 trains in the time that a table gives for one
 FIRST_CELLS, CELLS = 22, 16  # that a search asks for at its smallest size and at each other, of two seeds
 OPEN_SECONDS = 15.0  # to build, compile and capture one size
@@ -44,6 +47,7 @@ NOISY = 0.05  # decades: a noise floor above it asks for a third seed
 THIRD_SEED = 2
 LONGEST = 8_000  # steps
 EAGER = 3.0  # an optimizer of our own, not captured, takes so many times as long
+NO_RUNS: Mapping[int, int] = MappingProxyType({})
 MINUTES = "minutes.csv"  # what each call took
 
 # A judged recipe costs about as much as this one, whose runs are timed in the tables.
@@ -59,7 +63,8 @@ LIKE = {
     "cct-adamw-cosine": "vit-adamw-cosine",
     "spoken-adamw-mixup": "vit-adamw-cosine",
 }
-MEASURED_SECONDS, SUGGESTIONS_SECONDS, DYNAMICS_SECONDS = 20.0, 25.0, 60.0  # guesses, of one recipe
+MEASURED_SECONDS = 4.0  # of one recipe, beside others
+SUGGESTIONS_SECONDS, DYNAMICS_SECONDS = 25.0, 60.0  # guesses, of one recipe
 
 
 @dataclass(frozen=True)
@@ -112,14 +117,19 @@ class Job:
 
     def longest(self, tables: Path) -> float:
         """Expected seconds of the longest run, beside others."""
-        if self.kind in {"sweep", "long", "regret", "suggested"}:
+        if self.kind in TRAIN_CELLS:
             return max(run_seconds(self.recipe, size, tables) for size in self.recipe.study.model.sizes)
         return 30.0
 
-    def expected(self, tables: Path) -> float:
-        """Seconds of the whole device, from the beginning to the end."""
+    def expected(self, tables: Path, known: Mapping[int, int] = NO_RUNS) -> float:
+        """Seconds of the whole device, from the beginning to the end.
+
+        Args:
+            tables: where tables lie.
+            known: by size, the runs that need not be trained.
+        """
         seconds = sum(
-            self._cells(place, size) * run_seconds(self.recipe, size, tables)
+            max(0.0, self._cells(place, size) - known.get(size, 0)) * run_seconds(self.recipe, size, tables)
             for place, size in enumerate(self.recipe.study.model.sizes)
         )
         if self.kind == "measured":
@@ -129,6 +139,14 @@ class Job:
         if self.kind in {"dynamics", "readings"}:
             return DYNAMICS_SECONDS
         return (seconds + OPEN_SECONDS * len(self.recipe.study.model.sizes)) / GAIN
+
+    def left(self, tables: Path) -> float:
+        """Seconds of the whole device that are still to come."""
+        if self.is_finished(tables):
+            return 0.0
+        if self.kind not in TRAIN_CELLS:
+            return self.expected(tables)
+        return self.expected(tables, Counter(cell.size for cell in read_rows(tables / self.table)))
 
     def _cells(self, place: int, size: int) -> float:
         """Runs at one size, in units of a captured run."""
@@ -351,7 +369,7 @@ def plan_table(tables: Path) -> str:
     for part in PARTS:
         jobs = part.jobs(tables)
         expected = sum(job.expected(tables) for job in jobs)
-        left = sum(job.expected(tables) for job in jobs if not job.is_finished(tables))
+        left = sum(job.left(tables) for job in jobs)
         done = f"{sum(job.is_finished(tables) for job in jobs)} of {len(jobs)}"
         if part.waits and not is_judged_half_swept(tables):
             done = f"known after {part.waits}"

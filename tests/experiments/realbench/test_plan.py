@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.experiments.realbench.tiny import write_facts, write_sweep
@@ -14,11 +15,15 @@ from experiments.realbench.__main__ import app
 from experiments.realbench.jobs import job_named
 from experiments.realbench.plan import (
     AXES,
+    CELLS,
+    GAIN,
     HORIZON,
     LIKE,
     MINUTES,
     PARTS,
     TWINS,
+    Job,
+    Kind,
     is_judged_half_finished,
     names,
     part_named,
@@ -177,3 +182,14 @@ def test_every_job_can_be_cut_short(job):
     assert smoked(job.recipe).name == job.recipe.name
     base = smoked(recipe_named(job.recipe.name.partition("+")[0]))
     assert set(short.model.sizes) <= set(base.study.model.sizes)  # whose table a job may need
+
+
+def test_runs_that_a_table_holds_are_not_expected_again(tmp_path):
+    job = Job("sweep", "gpt2-adamw-cosine")
+    assert job.left(tmp_path) == job.expected(tmp_path)
+    rows = "".join(f"2,0,0.{place + 1}\n" for place in range(CELLS))
+    (tmp_path / job.table).write_text(f"size,seed,rate\n{rows}")
+    without = job.expected(tmp_path) - CELLS * run_seconds(job.recipe, 2, tmp_path) / GAIN
+    assert job.left(tmp_path) == pytest.approx(without)
+    for kind in get_args(Kind):  # also of tables that have other columns
+        assert Job(kind, job.variant).left(tmp_path) >= 0
