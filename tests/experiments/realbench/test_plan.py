@@ -187,7 +187,7 @@ def test_every_job_can_be_cut_short(job):
 def test_runs_that_a_table_holds_are_not_expected_again(tmp_path):
     job = Job("sweep", "mixer-adamw-cosine")
     assert job.left(tmp_path) == job.expected(tmp_path)
-    rows = "".join(f"2,0,0.{place + 1},1.0\n" for place in range(CELLS))
+    rows = "".join(f"2,0,0.{place + 10},1.0\n" for place in range(CELLS))
     (tmp_path / job.table).write_text(f"size,seed,rate,seconds\n{rows}")
     without = job.expected(tmp_path) - CELLS * run_seconds(job.recipe, 2, tmp_path) / GAIN
     assert job.left(tmp_path) == pytest.approx(without)
