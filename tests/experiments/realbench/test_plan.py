@@ -78,16 +78,16 @@ def test_the_plan_covers_what_was_asked():
 
 def test_a_job_waits_for_its_needs(tmp_path):
     assert [job.name for _, job in pending(tmp_path, ["horizon"])] == [
-        "gpt2-adamw-cosine+steps300",
-        "resnet-momentum-cosine+steps300",
-        "gpt2-adamw-cosine+steps1500",
-        "resnet-momentum-cosine+steps1500",
+        "gpt2-adamw-cosine+seeds0+steps300",
+        "resnet-momentum-cosine+seeds0+steps300",
+        "gpt2-adamw-cosine+seeds0+steps1500",
+        "resnet-momentum-cosine+seeds0+steps1500",
     ]
-    write_sweep(tmp_path, "gpt2-adamw-cosine?steps=1500", {2: -3.0})
-    write_sweep(tmp_path, "gpt2-adamw-cosine?steps=300", {2: -3.0}, complete=False)
+    write_sweep(tmp_path, "gpt2-adamw-cosine?seeds=0&steps=1500", {2: -3.0})
+    write_sweep(tmp_path, "gpt2-adamw-cosine?seeds=0&steps=300", {2: -3.0}, complete=False)
     ready = [job.name for _, job in pending(tmp_path, ["horizon"])]
-    assert "gpt2-adamw-cosine+steps1500" not in ready
-    assert {"gpt2-adamw-cosine+steps300", "gpt2-adamw-cosine+seeds0+sizes16+steps8000"} <= set(ready)
+    assert "gpt2-adamw-cosine+seeds0+steps1500" not in ready
+    assert {"gpt2-adamw-cosine+seeds0+steps300", "gpt2-adamw-cosine+seeds0+sizes16+steps8000"} <= set(ready)
     assert "resnet-momentum-cosine+seeds0+sizes8+steps8000" not in ready
 
 
