@@ -212,8 +212,18 @@ def names(split: str) -> tuple[str, ...]:
 
 
 def is_judged_half_swept(tables: Path) -> bool:
-    """Are all ten recipes tuned with two seeds? Until then nothing of them is read."""
-    return all(is_finished(tables / f"{name}.csv") for name in names("judged"))
+    """Are all ten recipes tuned with two seeds, and none of them to be replaced? Until then nothing of them is read."""
+    judged = names("judged")
+    return all(is_finished(tables / f"{name}.csv") and not rising_sizes(name, tables) for name in judged)
+
+
+def rising_sizes(name: str, tables: Path) -> tuple[int, ...]:
+    """Sizes at which the validation loss at the best rate so far rises over the last quarter of training.
+
+    A judged recipe with such a size is replaced. This is all that is read of an unfinished half.
+    """
+    table = tables / f"{name}.csv"
+    return read_tuned(table, further=False).rising if table.is_file() else ()
 
 
 def third_seeds(tables: Path) -> list[Job]:
@@ -234,6 +244,8 @@ def is_judged_half_finished(tables: Path) -> bool:
 
 def regrets(tables: Path) -> list[Job]:
     """Trained once the judged half is finished, third seeds included, for the rates come from it."""
+    if any(rising_sizes(name, tables) for name in names("judged")):
+        return []
     needs = (*(f"{name}.csv" for name in names("judged")), *(job.table for job in third_seeds(tables)))
     return [Job("regret", name, needs) for name in names("judged")]
 
