@@ -220,7 +220,7 @@ def constant(results: Annotated[Path, typer.Option(help="where tables lie")] = R
     fit = fit_constant(design)
     print(json.dumps(asdict(fit) | {"digest": fit.digest}, indent=1))
     held, transfers = held_without(design)
-    typer.echo(f"each recipe left out in turn, the interval holds {held} of {transfers} tuned rates", err=True)
+    typer.echo(f"each recipe left out in turn, the interval contains {held} of {transfers} tuned rates", err=True)
 
 
 @app.command()
