@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import signal
-import traceback
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_long, c_size_t, c_ssize_t, c_void_p
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, ClassVar
 from depthlr.errors import DepthlrError
 from depthlr.study import sweep
 from experiments.faults.kill import Ticker
-from experiments.faults.scenario import Aftermath, Verdict
+from experiments.faults.scenario import Aftermath, Verdict, forked, wait_for
 from experiments.landscape import Landscape, LandscapeExecutor
 from experiments.one_machine import Unavailable
 
@@ -94,27 +93,19 @@ def writes_of(given: Landscape, path: Path, at: int, fault: str) -> tuple[int, i
 
     Of a child that was killed, the number of writes is not known, and 0.
     """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
+
+    def count_writes(writer: int) -> None:
+        writes, says = Writes(at, fault), None
         try:
-            writes, says = Writes(at, fault), None
-            try:
-                sweep(given.study, LandscapeExecutor(given), path, progress=Ticker(writer))
-            except DepthlrError as error:
-                says = str(error).replace(str(path), path.name)
-            os.write(writer, f"\n{json.dumps([writes.count, says])}".encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-    os.close(writer)
+            sweep(given.study, LandscapeExecutor(given), path, progress=Ticker(writer))
+        except DepthlrError as error:
+            says = str(error).replace(str(path), path.name)
+        os.write(writer, f"\n{json.dumps([writes.count, says])}".encode())
+
+    child, reader = forked(count_writes)
     with os.fdopen(reader, "rb") as pipe:
         ticks, _, end = pipe.read().partition(b"\n")
-    _, status = os.waitpid(child, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-        raise RuntimeError("a sweep failed; its traceback stands above")
+    wait_for(child)
     count, says = json.loads(end) if end else (0, None)
     return count, ticks.count(b"c"), says
 
