@@ -20,7 +20,7 @@ from depthlr.law.curve import optimum
 from depthlr.law.rules import Family
 from depthlr.study.description import difference, study_from_dict
 from experiments.tables import read_table, read_text
-from experiments.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES, Change, Step, check_own
+from experiments.transferbench.measuring import CHANGES, NUMBERS, PERSISTENT, TABLES, Change, Step, check_own, read_rows
 from experiments.transferbench.sweeping import CELLS
 from experiments.transferbench.tasks import Task
 
@@ -167,7 +167,7 @@ class Measured:
 def read_measured(task: Task, folder: Path) -> dict[int, Measured] | None:
     """By size; None where not even first steps have been measured."""
     check_own(task, folder)
-    tables = {kind: _read(folder / f"{task.name}.{kind}.csv", columns) for kind, columns in TABLES.items()}
+    tables = {kind: read_rows(task, kind, folder) for kind in TABLES}
     changes: dict[tuple[str, str], list[Change]] = {}  # the readout is the last of each
     for row in tables["units"]:
         change = Change(*(float(row[name]) for name in CHANGES))
@@ -217,11 +217,6 @@ def _counted(task: Task, row: Mapping[str, str]) -> Measured:
     return Measured(
         size, depth, plain, residual, width, training.optimizer, training.momentum or 0.0, training.schedule, (), (), {}
     )
-
-
-def _read(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """No rows of a table that has not been written yet."""
-    return read_table(file, columns) if file.is_file() else []
 
 
 def log10(value: float) -> float | None:

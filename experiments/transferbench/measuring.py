@@ -65,8 +65,7 @@ Direction = Mapping[str, Tensor]
 def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
     """Go on with a task, size by size and part by part; True when nothing of it is left to measure."""
     check_own(task, out)  # before it goes on with another's
-    files = {kind: out / f"{task.name}.{kind}.csv" for kind in TABLES}
-    rows: Rows = {kind: [*read_table(file, TABLES[kind])] if file.is_file() else [] for kind, file in files.items()}
+    rows = {kind: read_rows(task, kind, out) for kind in TABLES}
     done = {kind: {int(row["size"]) for row in table} for kind, table in rows.items()}
     missing = [
         (size, kinds) for size in task.study.model.sizes for kinds in PARTS if any(size not in done[k] for k in kinds)
@@ -85,7 +84,7 @@ def measure_task(task: Task, *, data: Path, out: Path, until: Deadline) -> bool:
         for kind in kinds:
             others = [row for row in rows[kind] if int(row["size"]) != size]  # but what an interrupted run left
             rows[kind] = others + [{"size": size} | row for row in found[kind]]
-            write_table(files[kind], TABLES[kind], rows[kind])
+            write_table(_file(task, kind, out), TABLES[kind], rows[kind])
         # Parts may be measured on different devices, so each says where it was.
         sizes, seeds = ({int(row[name]) for row in rows[kinds[-1]]} for name in ("size", "seed"))
         content = facts | {"sizes": sorted(sizes), "seeds": len(seeds)}
@@ -99,6 +98,22 @@ def check_own(task: Task, folder: Path) -> None:
         facts = folder / f"{task.name}.{kind}.json"
         if facts.is_file() and json.loads(read_text(facts)).get("digest", task.study.digest) != task.study.digest:
             raise DepthlrError(f"{facts} is of another task than {task.name} is now: measure it anew.")
+
+
+def read_rows(task: Task, kind: str, folder: Path) -> list[dict[str, Any]]:
+    """The rows of a table, as text; none of one that has not been written yet.
+
+    Args:
+        task: what was measured.
+        kind: a name of TABLES.
+        folder: where the tables lie.
+    """
+    file = _file(task, kind, folder)
+    return [*read_table(file, TABLES[kind])] if file.is_file() else []
+
+
+def _file(task: Task, kind: str, folder: Path) -> Path:
+    return folder / f"{task.name}.{kind}.csv"
 
 
 def first_steps(models: Models) -> Rows:

@@ -61,26 +61,17 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     twins = [task for task in tasks if task.twin in names]
     known, missing = _read([*wanted, *twins], folder)
     ordinary = [known[task.name] for task in wanted if task.name in known]
-    errors: dict[str, list[Pair]] = {}
-    rows = []
     judged = {name: _judged_on(name, rule, ordinary, twins, known) for name, rule in rules.items()}
-    for name, rule in rules.items():
-        errors[name] = [pair for one in judged[name] for pair in carried(rule, one)]
+    errors = {name: [pair for one in judged[name] for pair in carried(rule, one)] for name, rule in rules.items()}
+    rows = []
     for name, rule in rules.items():
         absolute = [abs(error) for one in judged[name] for error in suggested(rule, one)]
         better = None if name == ours else gain(by_task(errors[ours]), by_task(errors[name]))
         title = f"**{name}**" if name == ours else name
         rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), gain_text(better)))
     limit = [pair for one in ordinary for pair in floor(one)]
-    rows.append(
-        (
-            f"floor: one seed against two (a perfect rule: {PERFECT:.2f} of it)",
-            *_figures(limit),
-            NOTHING,
-            NOTHING,
-            NOTHING,
-        )
-    )
+    title = f"floor: one seed against two (a perfect rule: {PERFECT:.2f} of it)"
+    rows.append((title, *_figures(limit), *[NOTHING] * 3))
     table = markdown_table([title.format(ours) for title in HEAD], rows)
     notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
     others = [task for task in tasks if task.split in SEEN - {split}]

@@ -86,12 +86,9 @@ def _mixed(sweeps: Sequence[Sweep]) -> list[str]:
     protocols: dict[str, set[str]] = {}
     for sweep in sweeps:
         protocols.setdefault(sweep.setting.name, set()).add(sweep.protocol)
-    mixed = protocols and not set.intersection(*protocols.values())
-    return (
-        ["- Not all were trained under one protocol. Do not compare slopes and rates of different protocols."]
-        if mixed
-        else []
-    )
+    if not protocols or set.intersection(*protocols.values()):
+        return []
+    return ["- Not all were trained under one protocol. Do not compare slopes and rates of different protocols."]
 
 
 def _unfinished(sweeps: Sequence[Sweep]) -> list[str]:
@@ -160,14 +157,10 @@ def audio_table(kept: Kept) -> str:
     """Best rates by effective depth, the paper's and ours."""
     columns: dict[str, dict[int, str]] = {}
     for setting in (AUDIO_TRANSFORMER, AUDIO_CNN):
-        sweep = kept.sweeps.get(setting.name)
-        columns[setting.title] = (
-            {}
-            if sweep is None
-            else {
-                depth: rate(sweep.results.tuned_rates.get(size)) for size, depth in (sweep.results.depths or {}).items()
-            }
-        )
+        column = columns[setting.title] = {}
+        if (sweep := kept.sweeps.get(setting.name)) is not None:
+            tuned, depths = sweep.results.tuned_rates, sweep.results.depths or {}
+            column.update({depth: rate(tuned.get(size)) for size, depth in depths.items()})
     rows = [
         [str(depth), rate(printed), *(column.get(depth, NOT_YET) for column in columns.values())]
         for depth, printed in AUDIO_RATES.items()

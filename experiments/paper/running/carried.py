@@ -14,7 +14,7 @@ from typing import Any
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
-from depthlr.study.description import DIGITS, Study
+from depthlr.study.description import DIGITS
 from depthlr.study.results import Results
 from depthlr.study.store import open_store
 from depthlr.trace.depth import effective_depth
@@ -93,23 +93,13 @@ def _carried_rates(
     results: Results, source: int, examples: Examples, rules: Sequence[str]
 ) -> list[tuple[str, int, float]]:
     """Rule, target size and rate."""
-    model, tuned = results.study.model, results.tuned_rates
-    if source not in tuned:
-        raise DepthlrError(f"No rate inside the grid was tuned at {source} {model.vary}, so none can be carried.")
-    found = []
-    for rule in rules:
-        carried = _carrier(rule, results.study, examples, tuned[source], source)
-        found += [(rule, size, _written(carried(size))) for size in model.sizes if size != source]
-    return found
+    study, rate = results.study, results.tuned_rates.get(source)
+    if rate is None:
+        raise DepthlrError(f"No rate inside the grid was tuned at {source} {study.model.vary}, so none can be carried.")
 
-
-def _carrier(name: str, study: Study, examples: Examples, rate: float, source: int) -> Callable[[int], float]:
-    """A function that returns the rate at a target size. Each size is measured once."""
-    rule, optimizer = make_rule(name), study.training.optimizer
-
-    @cache
-    def recipe(size: int) -> Recipe:
-        where = (study, size, examples, INITIALIZATIONS, default_device())
+    @cache  # each size is measured once
+    def recipe(name: str, size: int) -> Recipe:
+        optimizer, where = study.training.optimizer, (study, size, examples, INITIALIZATIONS, default_device())
         if name == "am-mup":
             return Recipe(initial_energies(*where), optimizer=optimizer)
         depth = effective_depth(*build(study.model.spec_at(size), input=examples.input, meta=True))
@@ -117,7 +107,14 @@ def _carrier(name: str, study: Study, examples: Examples, rate: float, source: i
             return Recipe(depth, optimizer=optimizer)
         return Recipe(MeasuredModel(depth, initial_measured_rate(*where)), optimizer=optimizer)
 
-    return lambda size: rule.carry(rate, recipe(source), recipe(size)).rate
+    found = []
+    for name in rules:
+        rule = make_rule(name)
+        for size in study.model.sizes:
+            if size != source:
+                carried = rule.carry(rate, recipe(name, source), recipe(name, size))
+                found.append((name, size, _written(carried.rate)))
+    return found
 
 
 def has_carried(table: Path, results: Results, source: int) -> bool:

@@ -87,10 +87,7 @@ def _swept(
             with open_store(job.store, study) as store:
                 for environment in longer.environments:
                     store.record_environment(environment)
-    with (
-        facts.timing("sweep_seconds", job.facts, job.at_once) as done,
-        watch(study) as progress,
-    ):
+    with facts.timing("sweep_seconds", job.facts, job.at_once) as done, watch(study) as progress:
         return sweep_study(
             study,
             examples,
