@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 import typer
 
-from depthlr.cli.plot import plot_command
+from depthlr.cli.report import plot_command
 from depthlr.errors import DepthlrError
 from depthlr.study import sweep
 from experiments.landscape import LandscapeExecutor, landscape, study

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from depthlr.cli.serve import serve_command
+from depthlr.cli.report import serve_command
 from depthlr.errors import DepthlrError
 from depthlr.present.server import Handler, Live, serving
 from depthlr.study import Models, Search, Study, Training, open_store, read_results
@@ -259,7 +259,7 @@ def test_reading_takes_a_share_of_the_time_and_no_more(path, monkeypatch):
 def test_the_verb_prints_its_address_and_ends_with_ctrl_c(path):
     with open_store(path, STUDY) as store:
         store.put(finished(CELLS[0]))
-    code = "import typer; from depthlr.cli.serve import serve_command; typer.run(serve_command)"
+    code = "import typer; from depthlr.cli.report import serve_command; typer.run(serve_command)"
     command = [sys.executable, "-c", code, str(path), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -20,6 +20,9 @@ StudyFile = Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished
 Input = Annotated[str | None, typer.Option(help="3x32x32, or ids:128:50257; the batch is added")]
 Json = Annotated[bool, typer.Option("--json", help="write JSON")]
 Timeout = Annotated[float | None, typer.Option(help="give a cell up after so many seconds")]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
+]
 Metric = Annotated[
     str | None,
     typer.Option(
@@ -57,38 +60,32 @@ RATE_MEASUREMENT = MeasurementOptions(seeds=DEFAULT_SEEDS)
 
 
 def expand_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb an option for each field of the dataclasses that it takes.
+    """Give a verb an option for each field of the dataclass that it takes as `options`.
 
     Args:
-        verb: A function for typer. The default of a dataclass parameter is an instance, which has the defaults.
+        verb: A function for typer. The default of `options` is an instance, which has the defaults.
     """
     signature = inspect.signature(verb, eval_str=True)
-    expanded: dict[str, Any] = {}
+    options = signature.parameters["options"]
+    hints = get_type_hints(options.annotation, include_extras=True)
     parameters = []
     for parameter in signature.parameters.values():
-        kind = parameter.annotation
-        own = [parameter]
-        if is_dataclass(kind):
-            expanded[parameter.name] = kind
-            hints = get_type_hints(kind, include_extras=True)
-            own = [
-                parameter.replace(name=name, annotation=hints[name], default=getattr(parameter.default, name))
-                for name in _names(kind)
-            ]
-        parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        if parameter is options:
+            for name, hint in hints.items():
+                parameters.append(parameter.replace(name=name, annotation=hint, default=getattr(options.default, name)))
+        else:
+            parameters.append(parameter)
 
     @wraps(verb)
     def expanded_verb(**values: Any) -> None:
-        for parameter, kind in expanded.items():
-            values[parameter] = kind(*[values.pop(name) for name in _names(kind)])
+        values["options"] = options.annotation(*[values.pop(name) for name in hints])
         verb(**values)
 
-    expanded_verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    expanded_verb.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[parameter.replace(kind=keyword) for parameter in parameters]
+    )
     return expanded_verb
-
-
-def _names(kind: Any) -> list[str]:
-    return [field.name for field in fields(kind)]
 
 
 def given_options(context: typer.Context, names: Iterable[str]) -> list[str]:
@@ -120,8 +117,5 @@ def is_study_file(name: str) -> bool:
         return True  # if it is missing or damaged, the error is about a study
     if not os.path.isfile(name):
         return False  # a pipe cannot be read twice
-    try:
-        with open(name, "rb") as file:
-            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
-    except OSError:
-        return False  # the next reader raises the error
+    with open(name, "rb") as file:
+        return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER

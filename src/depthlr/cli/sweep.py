@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.fit import fit_json
-from depthlr.cli.options import Json, Timeout, expand_options, is_study_file, parse_sizes
+from depthlr.cli.options import Json, RetryFailed, Timeout, expand_options, is_study_file, parse_sizes
 from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.cluster.cluster import Cluster
@@ -96,9 +96,7 @@ def sweep_command(
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
     timeout: Timeout = None,
     retries: Annotated[int, typer.Option(min=0, help="try a cell again whose process died")] = 1,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
-    ] = False,
+    retry_failed: RetryFailed = False,
     on: Annotated[
         str | None, typer.Option(help="train on a cluster: ray or slurm", show_default="this machine")
     ] = None,
@@ -160,11 +158,9 @@ def _described_study(options: StudyOptions, out: Path | None) -> tuple[Study, Pa
     if "model" in given:
         spec = parse_spec(given["model"])
         name = spec.name.replace(":", "-")
-        known = ZOO[spec.name].defaults if spec.family == "zoo" else {}
-        deeper = [argument for argument in ("layers", "blocks") if argument in known]
-        if "vary" not in given and not deeper:
+        if "vary" not in given and spec.family != "zoo":
             raise DepthlrError(f"{spec} needs --vary: name the argument that makes it deeper, such as n_layer.")
-        given.setdefault("vary", *deeper[:1])
+        given.setdefault("vary", "blocks" if spec.family == "zoo" and "blocks" in ZOO[spec.name].defaults else "layers")
     path = out or Path(f"{name}.sqlite")
     tables: dict[str, Any] = {"name": path.stem}
     for table, entries in TABLES.items():
@@ -177,16 +173,13 @@ def _print(results: Results, path: Path, json: bool) -> None:
     slopes = {"depth": slope_of(results, "depth"), size_name: slope_of(results, "size")}
     fits = {over: found for over, found in slopes.items() if found}
     if json:
-        optima = [optimum_json(results, curve) | {"cells": len(curve.rates)} for curve in results.curves]
-        lines = {}
-        for over, found in fits.items():
-            lines[over] = fit_json(found, {}, "depth" if over == "depth" else "size")
+        lines = {name: fit_json(found, {}, "depth" if name == "depth" else "size") for name, found in fits.items()}
         print_json(
             {
                 "study": results.study.to_dict(),
                 "store": str(path),
                 "cells": len(results.records),
-                "optima": optima,
+                "optima": [optimum_json(results, curve) | {"cells": len(curve.rates)} for curve in results.curves],
                 "fits": lines,
                 "notes": list(results.notes),
             }
