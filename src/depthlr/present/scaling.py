@@ -27,7 +27,7 @@ from depthlr.present.style import (
     set_title,
 )
 from depthlr.present.text import study_title
-from depthlr.present.transfer_error import optima_by_depth, predictions, tuned_by_depth
+from depthlr.present.transfer_error import Predict, depths_by_size, predictions, tuned_by_depth
 from depthlr.study.results import Over, Results
 from depthlr.transfer.recipe import Energies
 
@@ -60,11 +60,8 @@ def scaling(
     """
     axes = axes_or_new(axes)
     fit, points, edges, spacing = _fit_points(results, over)
-    if isinstance(results, Fit) and (rules or energies):
-        raise DepthlrError("Other rules start from a study's tuned rates: pass its Results, not a Fit.")
-    depths, drawn = map(list, zip(*edges, strict=True)) if edges else ([], [])
-    depths += [point.depth for point in points]
-    drawn += [10**point.log10_rate for point in points]
+    depths = [point.depth for point in points] + [depth for depth, _ in edges]
+    drawn = [10**point.log10_rate for point in points] + [rate for _, rate in edges]
     axes.set(xscale="log", yscale="log")
 
     colour, *others = category_colours(axes, 8)
@@ -77,17 +74,24 @@ def scaling(
         rate, depth = 10 ** points[0].log10_rate, points[0].depth
         drawn += draw_law(axes, reach, [transfer_by_power(rate, depth, other) for other in reach])
     drawn += _draw_tuned(axes, points, edges, spacing, colour)
-    if isinstance(results, Results) and (rules or energies):
-        drawn += _draw_rules(axes, results, over, rules, source, energies, others)
+    sizes = "size"
+    if isinstance(results, Results):
+        sizes = escape_label(results.study.model.size_name)
+        set_title(axes, study_title(results))
+        if rules or energies:
+            tuned = tuned_by_depth(results, over)
+            start = min(tuned, default=None) if source is None else source
+            if start not in tuned:
+                raise DepthlrError(f"No rule has a tuned rate at depth {start} to start from: choose from {[*tuned]}.")
+            predicted = predictions(results, rules, energies, over)
+            drawn += _draw_rules(axes, predicted, start, sorted(set(depths)), others)
+    elif rules or energies:
+        raise DepthlrError("Other rules start from a study's tuned rates: pass its Results, not a Fit.")
 
     axes.set_ylim(min(drawn) / 10**PAD, max(drawn) * 10**PAD)
     axes.set_xlim(reach[0], reach[-1])
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)
-    sizes = "size"
-    if isinstance(results, Results):
-        sizes = escape_label(results.study.model.size_name)
-        set_title(axes, study_title(results))
     axes.set(xlabel="effective depth (units)" if over == "depth" else sizes, ylabel="tuned learning rate")
     add_legend(axes, "below", columns=2 if rules or energies else 1)
     return axes
@@ -99,20 +103,18 @@ def _fit_points(
     """The fit, its points, the optima at an edge of the range as (depth, rate), and the step of the grid in decades."""
     if isinstance(results, Fit):
         return results, results.points, [], None
-    spacing = results.study.search.spacing
     if not results.records:
         raise DepthlrError("The study has no finished cell yet: run the sweep, then plot it.")
-    points, edges = [], []
-    for depth, optima in optima_by_depth(results, over).items():
-        edges += [(depth, rate) for rate in optima.at_edge]
-        if optima.inside:
-            points.append(seed_point(depth, optima.inside))
+    places = depths_by_size(results, over)
+    bounds = [(curve.size, curve.optimum.rate) for curve in results.curves if curve.optimum and curve.optimum.at_edge]
+    edges = [(float(places[size]), rate) for size, rate in bounds]
+    points = []
+    for size in results.tuned_rates:
+        points.append(seed_point(places[size], [optimum.rate for optimum in results.inside(size)]))
     if not points and not edges:
         raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
-    if len(points) < 2:
-        return None, points, edges, spacing
-    fit = results.fit(over)
-    return fit, fit.points, edges, spacing
+    fit = results.fit(over) if len(points) > 1 else None
+    return fit, fit.points if fit else points, edges, results.study.search.spacing
 
 
 def _draw_tuned(
@@ -131,22 +133,11 @@ def _draw_tuned(
 
 
 def _draw_rules(
-    axes: Axes,
-    results: Results,
-    over: Over,
-    rules: Sequence[str],
-    source: float | None,
-    energies: Mapping[float, Energies | PersistentEnergy] | None,
-    colours: Sequence[str],
+    axes: Axes, predicted: Mapping[str, Predict], start: float, depths: Sequence[float], colours: Sequence[str]
 ) -> list[float]:
-    depths, tuned = list(optima_by_depth(results, over)), list(tuned_by_depth(results, over))
-    if not tuned:
-        raise DepthlrError("No optimum lies inside the range of rates, so no rule has one to start from: widen it.")
-    start = tuned[0] if source is None else source
-    if start not in tuned:
-        raise DepthlrError(f"No rate was tuned at depth {start:g}: take a source from {', '.join(map(str, tuned))}.")
+    """Draw the rates that rules predict from the one tuned at a depth; returns them."""
     shown = []
-    for index, (rule, predict) in enumerate(predictions(results, rules, energies, over).items()):
+    for index, (rule, predict) in enumerate(predicted.items()):
         rates = [predict(start, depth) for depth in depths]
         shown += rates
         axes.plot(

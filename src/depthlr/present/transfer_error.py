@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any
 
 from depthlr.energy.persistent import PersistentEnergy, rate_over_draws
 from depthlr.errors import DepthlrError
-from depthlr.law.curve import geometric
 from depthlr.present.style import (
     SMALL,
     add_legend,
@@ -23,7 +21,7 @@ from depthlr.present.style import (
 from depthlr.study.results import Over, Results
 from depthlr.trace.depth import Depth
 from depthlr.transfer.recipe import Energies, MeasuredModel, ModelLike, Recipe
-from depthlr.transfer.rules import Rule, make_rule
+from depthlr.transfer.rules import make_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,36 +34,6 @@ SPREAD = 0.3  # of a row's height, to either side
 MANY = 60  # dots; a row of more draws them smaller
 
 
-@dataclass(frozen=True)
-class Optima:
-    """The optima of all seeds at one depth. Those at an edge of the range of rates are bounds and are not fitted."""
-
-    inside: tuple[float, ...]
-    at_edge: tuple[float, ...]
-
-    @property
-    def rate(self) -> float | None:
-        """The tuned rate: the geometric mean of the optima inside the range, or None if there are none."""
-        return geometric(self.inside) if self.inside else None
-
-
-def optima_by_depth(results: Results, over: Over = "depth") -> dict[float, Optima]:
-    """The optima of all seeds, by effective depth or by size.
-
-    Args:
-        results: The study.
-        over: Effective depth, or the size that the study varies.
-    """
-    places = depths_by_size(results, over)
-    found: dict[float, tuple[list[float], list[float]]] = {}
-    for curve in results.curves:
-        if curve.optimum is not None:
-            inside, at_edge = found.setdefault(places[curve.size], ([], []))
-            group = at_edge if curve.optimum.at_edge else inside
-            group.append(curve.optimum.rate)
-    return {place: Optima(*map(tuple, found[place])) for place in sorted(found)}
-
-
 def tuned_by_depth(results: Results, over: Over = "depth") -> dict[float, float]:
     """The tuned rate at every depth that has one.
 
@@ -73,8 +41,8 @@ def tuned_by_depth(results: Results, over: Over = "depth") -> dict[float, float]
         results: The study.
         over: Effective depth, or the size that the study varies.
     """
-    rates = {depth: found.rate for depth, found in optima_by_depth(results, over).items()}
-    return {depth: rate for depth, rate in rates.items() if rate is not None}
+    places = depths_by_size(results, over)
+    return {places[size]: rate for size, rate in results.tuned_rates.items()}
 
 
 def depths_by_size(results: Results, over: Over) -> Mapping[int, float]:
@@ -107,31 +75,29 @@ def predictions(
         energies: By depth. They add a rule: `measured` for persistent energies, `am-mup` for update energies.
         over: Effective depth, or the size that the study varies.
     """
-    tuned, depths = tuned_by_depth(results, over), optima_by_depth(results, over)
-    optimizer = results.study.training.optimizer
+    tuned, optimizer = tuned_by_depth(results, over), results.study.training.optimizer
 
-    def by_rule(rule: Rule, models: Mapping[float, ModelLike] | None = None) -> Predict:
+    def by_rule(name: str, models: Mapping[float, ModelLike] | None = None) -> Predict:
+        rule = make_rule(name)
+
         def predict(source: float, target: float) -> float:
             ends = (source, target) if models is None else (models[source], models[target])
             return rule.carry(tuned[source], *(Recipe(end, optimizer=optimizer) for end in ends)).rate
 
         return predict
 
-    found = {rule: by_rule(make_rule(rule)) for rule in rules}
-    if energies is None:
-        return found
-    missing = sorted(set(depths) - set(energies))
-    if missing:
-        raise DepthlrError(f"There is no energy of depth {missing[0]:g}: measure the models of every depth.")
+    found = {rule: by_rule(rule) for rule in rules}
     measured: dict[float, ModelLike] = {}
-    for depth, energy in energies.items():
+    for depth, energy in (energies or {}).items():
         if isinstance(energy, PersistentEnergy):
             measured[depth] = MeasuredModel(Depth(int(depth), int(depth)), rate_over_draws([energy]))
         else:
             measured[depth] = energy
-    persistent = any(isinstance(model, MeasuredModel) for model in measured.values())
-    rule = "measured" if persistent else "am-mup"
-    return found | {rule: by_rule(make_rule(rule), measured)}
+    if measured:
+        persistent = any(isinstance(model, MeasuredModel) for model in measured.values())
+        rule = "measured" if persistent else "am-mup"
+        found[rule] = by_rule(rule, measured)
+    return found
 
 
 def errors_by_rule(
@@ -149,7 +115,7 @@ def errors_by_rule(
     return errors
 
 
-def seed_floor(results: Results, over: Over = "depth") -> float | None:
+def seed_floor(results: Results) -> float | None:
     """The median error of a perfect rule, in decades, because tuned rates are means of few seeds.
 
     Each end of a transfer has the standard error sd / sqrt(seeds). The median of a normal error is 0.67 of its standard
@@ -157,13 +123,12 @@ def seed_floor(results: Results, over: Over = "depth") -> float | None:
 
     Args:
         results: The study.
-        over: Effective depth, or the size that the study varies.
     """
-    seeds = [found.inside for found in optima_by_depth(results, over).values() if len(found.inside) > 1]
-    if not seeds:
-        return None
-    variance = fmean(stdev(map(math.log10, rates)) ** 2 / len(rates) for rates in seeds)
-    return MEDIAN_OF_NORMAL * math.sqrt(2 * variance)
+    variances = []
+    for optima in map(results.inside, results.tuned_rates):
+        if len(optima) > 1:
+            variances.append(stdev(math.log10(found.rate) for found in optima) ** 2 / len(optima))
+    return MEDIAN_OF_NORMAL * math.sqrt(2 * fmean(variances)) if variances else None
 
 
 def transfer_error(
@@ -176,11 +141,8 @@ def transfer_error(
         axes: Where to draw; new axes by default.
         floor: The median error that the seeds alone would cause (`seed_floor`).
     """
-    rows: dict[str, list[float]] = {}
-    for rule, found in errors.items():
-        row = list(found.values() if isinstance(found, Mapping) else found)
-        if row:
-            rows[rule] = row
+    rows = {rule: list(found.values() if isinstance(found, Mapping) else found) for rule, found in errors.items()}
+    rows = {rule: row for rule, row in rows.items() if row}
     if not rows:
         raise DepthlrError("There are no transfers to plot: tune a rate at two depths or more.")
     axes = axes_or_new(axes)
@@ -190,10 +152,9 @@ def transfer_error(
     for height, (rule, colour) in enumerate(zip(order, category_colours(axes, len(order)), strict=True)):
         middle = [middles[rule]] * 2
         axes.plot(middle, [height - 0.4, height + 0.4], color=ink, lw=1.8, zorder=4, gid=f"median-{rule}")
-        high: list[tuple[float, float]] = []
-        low: list[tuple[float, float]] = []
-        for index, error in enumerate(rows[rule]):
-            (high if error >= 0 else low).append((abs(error), height + _jitter(index)))
+        dotted = [(error, height + _jitter(index)) for index, error in enumerate(rows[rule])]
+        high = [(error, up) for error, up in dotted if error >= 0]
+        low = [(-error, up) for error, up in dotted if error < 0]
         dots: dict[str, Any] = {"ms": 4.5 if len(rows[rule]) <= MANY else 3, "zorder": 3, "gid": f"errors-{rule}"}
         draw_points(axes, high, colour, mfc=colour, mec=page, mew=0.7, **dots)
         draw_points(axes, low, colour, mfc=page, mec=colour, mew=1.2, **dots)
