@@ -8,9 +8,7 @@ random token, and a request must name this very host, which a rebound domain nam
 from __future__ import annotations
 
 import hmac
-import io
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -34,10 +32,8 @@ WATCHED = 3.0  # seconds after which a browser that did not ask has gone
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
 }
 
 
@@ -110,34 +106,13 @@ class Server(ThreadingHTTPServer):
             time.sleep(0.05)
 
 
-class _Until(io.RawIOBase):
-    """Reads a socket until a moment of the monotonic clock, however slowly its bytes drip."""
-
-    def __init__(self, connection: socket.socket, end: float) -> None:
-        self._connection, self._end = connection, end
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the request took too long")
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
-
-
 class Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of the page and of its data; everything else is refused."""
+    """GET of the page and of its data; everything else is refused."""
 
     server: Server
     server_version = "depthlr"
     sys_version = ""
-    timeout = 10  # seconds for a client to say all that it wants, and as many for it to take the answer
-
-    def setup(self) -> None:
-        super().setup()
-        self.rfile = io.BufferedReader(_Until(self.connection, time.monotonic() + self.timeout))
+    timeout = 10  # seconds that a client may be silent
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -157,8 +132,6 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.NOT_FOUND, "There is nothing here.\n")
 
-    do_HEAD = do_GET
-
     def _data(self, since: str) -> None:
         live = self.server.live
         now = live.now()
@@ -173,7 +146,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
         body = text.encode()
-        self.connection.settimeout(self.timeout)
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
@@ -182,8 +154,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: the terminal belongs to the sweep."""
