@@ -34,7 +34,7 @@ from depthlr.present import (
     tuned_by_depth,
     verdict,
 )
-from depthlr.present.style import thin_ticks
+from depthlr.present.style import depth_axis
 
 INF = math.inf
 V = {1e-3: 2.0, 1e-2: 1.0, 1e-1: 1.5, 1.0: INF}
@@ -411,7 +411,9 @@ def test_ticks_are_few_and_read_as_people_write_them():
     values = (1e-4, 2e-3, 0.05, 0, 1, 1000, 1234.5, 1e5, 2.34e-6)
     texts = ["1e-4", "0.002", "0.05", "0", "1", "1000", "1234", "1e5", "2.34e-6"]
     assert [number_text(value) for value in values] == texts
-    shown = thin_ticks(list(range(3, 60)))
+    axes = plt.subplots()[1]
+    axes.set_xscale("log")
+    depth_axis(axes.xaxis, range(3, 60))
+    shown = axes.xaxis.get_major_locator()()
     assert shown[0] == 3
-    assert shown[-1] == 59
     assert len(shown) <= 13

@@ -52,18 +52,8 @@ def data_command(
     normalized = (found.mean, found.std) if isinstance(found, DataSet | ImageFiles) else None
     if json:
         mean, std = map(list, normalized) if normalized else (None, None)
-        print_json(
-            {
-                "name": found.name,
-                "examples": len(found),
-                "classes": found.classes,
-                "input": found.input,
-                "mean": mean,
-                "std": std,
-                "digest": found.digest,
-                "attribution": found.attribution,
-            }
-        )
+        words = {key: getattr(found, key) for key in ("name", "classes", "input", "digest", "attribution")}
+        print_json({**words, "examples": len(found), "mean": mean, "std": std})
         return
     print(f"{found.name}: {len(found)} examples, {found.classes} classes, input {found.input}")
     if normalized:

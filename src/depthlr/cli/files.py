@@ -39,11 +39,8 @@ def write_file(out: Path, content: bytes) -> None:
         out: The file.
         content: All that it will hold.
     """
-    try:
-        with replace_file(out) as file:
-            file.write(content)
-    except OSError as error:
-        raise DepthlrError(f"{out} cannot be written ({error}): name a file in a folder you can write to.") from error
+    with replace_file(out) as file:
+        file.write(content)
     print_note(f"wrote {out}")
 
 

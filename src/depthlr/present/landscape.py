@@ -21,7 +21,6 @@ from depthlr.present.style import (
     right_align,
     set_title,
     text_colour,
-    thin_ticks,
 )
 from depthlr.present.text import loss_label, study_title, tuned_text
 from depthlr.study.curves import Curve
@@ -60,9 +59,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedSty
     strip = _mark_diverged(axes, curves, colours)
     axes.set(xscale="log", yscale="log" if log else "linear", ylim=_with_strip(low, top, log, strip))
 
-    named: set[float] = set(depths.values())
-    if len(curves) > MANY_DEPTHS:
-        named = set(thin_ticks([depths[size] for size in curves]))
+    named = list(curves)[:: math.ceil(len(curves) / MANY_DEPTHS)]  # of many depths some are in the legend
     names = dict(zip(curves, right_align([f"{depths[size]:g}" for size in curves]), strict=True))
     for size, found in curves.items():
         middle = median_curve(found, top)
@@ -70,7 +67,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedSty
         if middle:
             drawn = axes.plot(*zip(*middle, strict=True), color=colours[size], lw=2.2, zorder=3, gid=f"median-{size}")
             _clip(axes, drawn, strip)
-        label = f"{names[size]}   {tuned_text(results, size, 'diverged')}" if depths[size] in named else None
+        label = f"{names[size]}   {tuned_text(results, size, 'diverged')}" if size in named else None
         _draw_optima(axes, results, size, colours[size], label)
     log_axis(axes.xaxis)
     if strip:

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.present.findings import Findings, findings
+from depthlr.present.findings import findings
 from depthlr.present.page import page, policy, update
 from depthlr.study.follow import Follower, Snapshot
 
@@ -39,12 +39,12 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class PageState:
-    """What is found, which version of it that is, and the text that brings a page there; or why there is none."""
+    """A version of the page as HTML, and the JSON that brings a page there; or why there is none, as text."""
 
-    found: Findings | None
     version: int
+    status: HTTPStatus
+    page: str
     update: str
-    fault: str | None = None
 
 
 class Live:
@@ -53,7 +53,7 @@ class Live:
     def __init__(self, study: Path | str, metric: str | None = None) -> None:
         self._follower, self._metric = Follower(study), metric
         self._lock = threading.Lock()
-        self._now = PageState(None, 0, update(None, 0))
+        self._now = _state(None, metric)
         self._rest_until = 0.0
         self.asked = 0.0  # when a browser last asked, and the version it then got
         self.seen = 0
@@ -65,19 +65,21 @@ class Live:
             if fresh or start >= self._rest_until:
                 snapshot = self._follower.read()
                 if snapshot is not None and snapshot.version != self._now.version:
-                    self._now = _moment(snapshot, self._metric)
+                    self._now = _state(snapshot, self._metric)
                 end = time.monotonic()
                 self._rest_until = end + (end - start) * (1 / SHARE - 1)
             return self._now
 
 
-def _moment(snapshot: Snapshot, metric: str | None) -> PageState:
+def _state(snapshot: Snapshot | None, metric: str | None) -> PageState:
+    version = 0 if snapshot is None else snapshot.version
     try:
-        found = findings(snapshot.by(metric))
-        return PageState(found, snapshot.version, update(found, snapshot.version))
+        found = None if snapshot is None else findings(snapshot.by(metric))
+        return PageState(version, HTTPStatus.OK, page(found, live=True, version=version), update(found, version))
     except Exception as error:  # whatever it is, the sweep goes on, and the browser is told
         says = str(error) if isinstance(error, DepthlrError) else f"({kind_and_message(error)})."
-        return PageState(None, snapshot.version, "", f"The page cannot be made: {says}")
+        fault = f"The page cannot be made: {says}\n"
+        return PageState(version, HTTPStatus.INTERNAL_SERVER_ERROR, fault, fault)
 
 
 class Server(ThreadingHTTPServer):
@@ -98,6 +100,10 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle of an answer is none of the sweep's business."""
 
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
     def wait_for_last_look(self) -> None:
         """Returns when the browsers that still ask have the latest version, or soon."""
         last = self.live.now(fresh=True).version
@@ -117,32 +123,24 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         place = urlsplit(self.path)
         _, token, *rest = [*place.path.split("/"), ""]
+        live = self.server.live
         if self.headers.get("Host", "").lower() not in self.server.hosts:
             self._answer(HTTPStatus.FORBIDDEN, "This page is served to this computer alone.\n")
         elif not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.FORBIDDEN, "Open the whole address that depthlr printed: it holds a token.\n")
         elif rest[:-1] == [""]:
-            now = self.server.live.now()
-            if now.fault is not None:
-                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{now.fault}\n")
-            else:
-                self._answer(HTTPStatus.OK, page(now.found, live=True, version=now.version), "text/html")
+            now = live.now()
+            self._answer(now.status, now.page, "text/html")
         elif rest[:-1] == ["data"]:
-            self._data(parse_qs(place.query).get("since", [""])[0])
+            now = live.now()
+            live.asked = time.monotonic()
+            if parse_qs(place.query).get("since") == [str(now.version)]:
+                self._answer(HTTPStatus.NO_CONTENT, "")
+            else:
+                self._answer(now.status, now.update, "application/json")
+            live.seen = now.version
         else:
             self._answer(HTTPStatus.NOT_FOUND, "There is nothing here.\n")
-
-    def _data(self, since: str) -> None:
-        live = self.server.live
-        now = live.now()
-        live.asked = time.monotonic()
-        if since == str(now.version):
-            self._answer(HTTPStatus.NO_CONTENT, "")
-        elif now.fault is not None:
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{now.fault}\n")
-        else:
-            self._answer(HTTPStatus.OK, now.update, "application/json")
-        live.seen = now.version
 
     def _answer(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
         body = text.encode()
@@ -151,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", f"{policy(live=True)}; frame-ancestors 'none'")
         if status is not HTTPStatus.NO_CONTENT:
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Type", f"{kind if status is HTTPStatus.OK else 'text/plain'}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -175,11 +173,8 @@ def serving(study: Path | str, port: int = 0, metric: str | None = None) -> Iter
     server = Server(study, port, metric)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
-    try:
+    with closing(server):
         try:
             yield server.url
         finally:
             server.wait_for_last_look()  # an interrupted sweep has last cells, too
-    finally:
-        server.shutdown()
-        server.server_close()
