@@ -122,7 +122,7 @@ def test_the_marked_minima_are_the_results_optima():
         assert star.get_xdata() == pytest.approx([10 ** np.mean([math.log10(rate) for rate, _ in inside])])
 
 
-def test_diverged_cells_stand_at_the_top_edge_above_every_line():
+def test_diverged_cells_stand_above_the_axes_and_every_line():
     results = made_landscape()
     axes = loss_landscape(results)
     axes.figure.canvas.draw()
@@ -136,8 +136,8 @@ def test_diverged_cells_stand_at_the_top_edge_above_every_line():
         assert drawn.get_markerfacecolor() == "none"
         heights = drawn.get_transform().transform(np.column_stack(drawn.get_data()))[:, 1]
         share = (heights - frame.y0) / frame.height
-        assert (share > 0.75).all()
-        assert (share < 1).all()
+        assert (share > 1).all()
+        assert (share < 1.25).all()
         lowest = min(lowest, share.min())
     for line in by_gid(axes, r"median-\d+").values():
         top = line.get_clip_box().y1
@@ -163,7 +163,7 @@ def test_deeper_lines_are_lighter_in_even_steps_of_log_depth():
     assert len(set(shades)) == 3
 
 
-@pytest.mark.parametrize("seeds", ["auto", "lines", "band", "none"])
+@pytest.mark.parametrize("seeds", ["auto", "lines", "band"])
 @pytest.mark.parametrize(
     "losses",
     [

@@ -6,9 +6,8 @@ import csv
 import math
 import re
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,17 +22,13 @@ if TYPE_CHECKING:
     from depthlr.study.results import Results
 
 # What needs torch is imported where a study is read: a table of optima takes arithmetic alone.
-SEPARATORS = ",;\t"
+
 # Columns that hold the result of a run. The word must end there: val_loss and testAcc, not glossary or accelerator.
 RESULT_COLUMN = re.compile(r"(loss(es)?|acc|accurac(y|ies)|err(or)?s?|metrics?|perplexity|ppl)(?![a-z])")
 ERROR_OF_RATE = re.compile(r"(rate|lr|std|standard)[ _.-]?err")  # a table of optima may have it: rate_error, stderr
 
 
-class OverOption(StrEnum):
-    """What a study's slope is over."""
-
-    depth = "depth"  # effective depth
-    size = "size"  # layers or blocks, whatever the study varies
+OverChoice = Literal["depth", "size"]  # effective depth; or layers or blocks, whatever the study varies
 
 
 def fit_command(
@@ -49,7 +44,7 @@ def fit_command(
         typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
     ] = None,
     over: Annotated[
-        OverOption | None,
+        OverChoice | None,
         typer.Option(
             help="of a sweep: over effective depth, or over what it varies",
             show_default="depth, if it has models",
@@ -72,20 +67,20 @@ def fit_command(
         print_notes(results.notes)
         print_note(f"rates are judged by the {loss_label(results)}")
     else:
-        if over is OverOption.size or metric is not None:
+        if over == "size" or metric is not None:
             raise DepthlrError("--over size and --metric are for studies, and this is a table of optima: leave it out.")
-        found, over = fit_power_law(*read_optima(file), spacing=spacing), OverOption.depth
+        found, over = fit_power_law(*read_optima(file), spacing=spacing), "depth"
     rates = {depth: found.predict(depth) for depth in at or []}
     if json:
-        print_json(fit_json(found, rates, over.value) | judged)
+        print_json(fit_json(found, rates, over) | judged)
         return
     rows = []
     for p in found.points:
         sd = "-" if p.sd is None else f"{p.sd:.3f}"
         rows.append((f"{p.depth:g}", rate_text(10**p.log10_rate), sd, p.observations))
-    print_table((str(over), "rate", "sd (decades)", "seeds"), rows)
+    print_table((over, "rate", "sd (decades)", "seeds"), rows)
     print(found)
-    if over is OverOption.depth:
+    if over == "depth":
         print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in rates.items():
         interval = found.interval_at(depth)
@@ -95,12 +90,12 @@ def fit_command(
         print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({within})")
 
 
-def _fit_study(results: Results, over: OverOption | None) -> tuple[Fit, OverOption]:
+def _fit_study(results: Results, over: OverChoice | None) -> tuple[Fit, OverChoice]:
     """The line through the optima of a study, and what it is over."""
-    over = over or (OverOption.size if results.study.model.spec is None else OverOption.depth)
-    if over is OverOption.depth and results.depths is None:
+    over = over or ("size" if results.study.model.spec is None else "depth")
+    if over == "depth" and results.depths is None:
         raise DepthlrError("The effective depths of this study are not known: fit over what it varies, --over size.")
-    return results.fit(over.value), over
+    return results.fit(over), over
 
 
 def fit_json(found: Fit, rates: dict[float, float], over: str = "depth") -> dict[str, object]:
@@ -134,7 +129,7 @@ def depth_text(depth: float) -> str:
 
 
 def read_optima(file: str) -> tuple[list[float], list[float]]:
-    """Depths and rates of a table whose columns are separated by commas, semicolons or tabs.
+    """Depths and rates of a table whose columns are separated by commas.
 
     Args:
         file: The name of the table; - reads stdin.
@@ -148,8 +143,7 @@ def read_optima(file: str) -> tuple[list[float], list[float]]:
         lines = content.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DepthlrError(f"{name} cannot be read ({error}): name a CSV file with columns depth and rate.") from error
-    first = next((line for line in lines if line.strip()), "")
-    reader = csv.reader(lines, delimiter=max(SEPARATORS, key=first.count), skipinitialspace=True)
+    reader = csv.reader(lines, skipinitialspace=True)
     table = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     rows = [(line, cells) for line, cells in table if any(cells)]
     columns = [title.lower() for title in rows[0][1]] if rows else []

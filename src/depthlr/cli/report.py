@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from depthlr.cli.files import check_not_the_study, check_picture, write_file, write_picture
-from depthlr.cli.fit import OverOption
+from depthlr.cli.fit import OverChoice
 from depthlr.cli.options import Json, Metric, StudyFile
 from depthlr.cli.output import print_json, print_note, print_notes
 from depthlr.errors import DepthlrError
@@ -28,27 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Form(StrEnum):
-    """How a report is written."""
-
-    html = "html"
-    markdown = "markdown"
-    json = "json"
-
-
-class Kind(StrEnum):
-    """Which picture."""
-
-    landscape = "landscape"  # loss against rate, a line a depth
-    scaling = "scaling"  # tuned rate against depth
-
-
-class Format(StrEnum):
-    """How a table is written."""
-
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
+Form = Literal["html", "markdown", "json"]
+Kind = Literal["landscape", "scaling"]  # loss against rate, a line a depth; or tuned rate against depth
+Format = Literal["csv", "json", "parquet"]
 
 
 def report_command(
@@ -57,12 +38,12 @@ def report_command(
         Path | None,
         typer.Option(help="the file to write, - for stdout", show_default="html beside the study, others to stdout"),
     ] = None,
-    format: Annotated[Form, typer.Option(help="html is one page that needs no network")] = Form.html,
+    format: Annotated[Form, typer.Option(help="html is one page that needs no network")] = "html",
     metric: Metric = None,
 ) -> None:
     """Write a sweep's report: the answer, the plots, what was run."""
-    text = render_report(study, format.value, metric)
-    if out is None and format is Form.html:
+    text = render_report(study, format, metric)
+    if out is None and format == "html":
         out = Path(study).with_suffix(".html")
     _write_text(text, None if str(out) == "-" else out, study, "report")
 
@@ -70,10 +51,10 @@ def report_command(
 def plot_command(
     study: StudyFile,
     out: Annotated[Path, typer.Option(help="the picture to write: .png, .svg or .pdf", callback=check_picture)],
-    kind: Annotated[Kind, typer.Option(help="loss against rate, or tuned rate against depth")] = Kind.landscape,
+    kind: Annotated[Kind, typer.Option(help="loss against rate, or tuned rate against depth")] = "landscape",
     over: Annotated[
-        OverOption, typer.Option(help="of scaling: over effective depth, or over what the study varies")
-    ] = OverOption.depth,
+        OverChoice, typer.Option(help="of scaling: over effective depth, or over what the study varies")
+    ] = "depth",
     rule: Annotated[list[str] | None, typer.Option(help="of scaling: also draw this rule's rates (repeat)")] = None,
     metric: Metric = None,
     dark: Annotated[bool, typer.Option("--dark", help="for a dark page")] = False,
@@ -84,9 +65,9 @@ def plot_command(
     check_not_the_study(out, study, "picture")
 
     def draw(axes: Axes) -> object:
-        if kind is Kind.landscape:
+        if kind == "landscape":
             return loss_landscape(results, axes=axes)
-        return scaling(results, over.value, axes=axes, rules=rule or [])
+        return scaling(results, over, axes=axes, rules=rule or [])
 
     write_picture(draw, out, dark=dark, transparent=transparent)
     print_note(f"rates are judged by the {loss_label(results)}")
@@ -95,7 +76,7 @@ def plot_command(
 
 def export_command(
     study: StudyFile,
-    format: Annotated[Format, typer.Option(help="parquet needs --out and the pyarrow package")] = Format.csv,
+    format: Annotated[Format, typer.Option(help="parquet needs --out and the pyarrow package")] = "csv",
     out: Annotated[Path | None, typer.Option(help="a file to write, in place of stdout")] = None,
     metric: Metric = None,
     times: Annotated[bool, typer.Option("--times", help="add seconds and dates, which differ from run to run")] = False,
@@ -104,13 +85,13 @@ def export_command(
     results = read_results(study, metric)
     print_note(f"the column loss is the {loss_label(results)}")
     print_notes((*results.damage, *results.failures))
-    if format is Format.parquet:
+    if format == "parquet":
         if out is None:
             raise DepthlrError("Parquet is not text: name a file with --out.")
         check_not_the_study(out, study, "table")
         write_file(out, _parquet(results, times))
     else:
-        write = to_csv if format is Format.csv else to_json
+        write = to_csv if format == "csv" else to_json
         _write_text(write(results, times=times), out, study, "table")
 
 

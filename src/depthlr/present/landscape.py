@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median, quantiles
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -29,16 +29,18 @@ from depthlr.study.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SeedStyle = Literal["auto", "lines", "band", "none"]
+SeedStyle = Literal["auto", "lines", "band"]
 MANY_SEEDS, MANY_DEPTHS = 8, 10  # beyond, a band and a short legend
-TRIANGLE = 0.035  # of the axes' height: a row of diverged cells
+TRIANGLE = 0.035  # of the axes' height: a row of diverged cells above them
 STRIP = 0.2  # the most that all of these rows take
 SHARED = 0.6  # share of the rates that all seeds must have run for a median
 WALL = 1.4  # times the third quartile of all losses above the lowest: where the rise before divergence is cut
 LOG_LOSS = 20.0  # the ratio of losses from which the axis is logarithmic
 
 
-def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedStyle = "auto") -> Axes:
+def loss_landscape(
+    results: Results, *, axes: Axes | None = None, seeds: SeedStyle = "auto", title: str | None = None
+) -> Axes:
     """Loss against rate for every depth.
 
     Dots are the optima of seeds, a star is the tuned rate, and triangles are diverged runs. A hollow dot lies at an
@@ -49,6 +51,7 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedSty
         results: The study.
         axes: Where to draw; new axes by default.
         seeds: Draw each seed as a thin line (`lines`) or their range (`band`); `auto` chooses by their number.
+        title: The title. None names the model and its training.
     """
     curves = by_size(results)
     axes = axes_or_new(axes)
@@ -56,28 +59,24 @@ def loss_landscape(results: Results, *, axes: Axes | None = None, seeds: SeedSty
     by_depth = depth_colours(axes, [depths[size] for size in curves])
     colours = {size: by_depth[depths[size]] for size in curves}
     low, top, log = loss_range(results.curves)
-    strip = _mark_diverged(axes, curves, colours)
-    axes.set(xscale="log", yscale="log" if log else "linear", ylim=_with_strip(low, top, log, strip))
-
+    axes.set(xscale="log", yscale="log" if log else "linear", ylim=(low, top))
     named = list(curves)[:: math.ceil(len(curves) / MANY_DEPTHS)]  # of many depths some are in the legend
     names = dict(zip(curves, right_align([f"{depths[size]:g}" for size in curves]), strict=True))
     for size, found in curves.items():
         middle = median_curve(found, top)
-        _draw_seeds(axes, found, colours[size], seeds, strip, alone=not middle)
+        _draw_seeds(axes, found, colours[size], seeds, alone=not middle)
         if middle:
-            drawn = axes.plot(*zip(*middle, strict=True), color=colours[size], lw=2.2, zorder=3, gid=f"median-{size}")
-            _clip(axes, drawn, strip)
+            axes.plot(*zip(*middle, strict=True), color=colours[size], lw=2.2, zorder=3, gid=f"median-{size}")
         label = f"{names[size]}   {tuned_text(results, size, 'diverged')}" if size in named else None
         _draw_optima(axes, results, size, colours[size], label)
+    strip = _mark_diverged(axes, curves, colours)
     log_axis(axes.xaxis)
-    if strip:
-        axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])  # none among the triangles
     several = any(len(found) > 1 for found in curves.values())
     marks = "● a seed’s best, ★ their mean" if several else "★ the best"
     axes.set(xlabel=f"learning rate ({marks})", ylabel=loss_label(results))
     over = "effective depth" if results.depths else results.study.model.size_name
     add_legend(axes, title=escape_label(f"{over}, tuned rate"))
-    set_title(axes, study_title(results))
+    set_title(axes, title or study_title(results), above=strip)
     return axes
 
 
@@ -131,17 +130,19 @@ def loss_range(curves: Sequence[Curve]) -> tuple[float, float, bool]:
     if not losses:
         return 0.0, 1.0, False
     low, high = losses[0], losses[-1]
-    if len(losses) > 1:
-        usual = quantiles(losses, n=4, method="inclusive")[2]
-        best = max(curve.optimum.loss for curve in curves if curve.optimum)
-        left = max(max(curve.losses[: curve.optimum.index + 1]) for curve in curves if curve.optimum)
-        ends = (low + WALL * (usual - low), best + 0.3 * (best - low), min(left, low + 4 * (usual - low)))
-        high = min(high, max(ends))
-    log = low > 0 and high / low > LOG_LOSS
+    usual = float(np.quantile(losses, 0.75))
+    best = max(curve.optimum.loss for curve in curves if curve.optimum)
+    left = max(max(curve.losses[: curve.optimum.index + 1]) for curve in curves if curve.optimum)
+    ends = (low + WALL * (usual - low), best + 0.3 * (best - low), min(left, low + 4 * (usual - low)))
+    high = min(high, max(ends))
     if high <= low:
-        return low - 0.05 * (abs(low) or 1), low + 0.05 * (abs(low) or 1), False
-    pad = 0.05 * (math.log10(high / low) if log else high - low)
-    return (low / 10**pad, high, True) if log else (low - pad, high, False)
+        pad = 0.05 * (abs(low) or 1)
+        return low - pad, low + pad, False
+    if low > 0 and high / low > LOG_LOSS:
+        pad = (high / low) ** 0.05
+        return low / pad, high * pad, True
+    pad = 0.05 * (high - low)
+    return low - pad, high + pad, False
 
 
 def _draw_optima(axes: Axes, results: Results, size: int, colour: str, label: str | None) -> None:
@@ -159,67 +160,33 @@ def _draw_optima(axes: Axes, results: Results, size: int, colour: str, label: st
     draw_points(axes, tuned, colour, gid=f"tuned-{size}", label=label, **star)
 
 
-def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle, strip: float, *, alone: bool) -> None:
-    if how == "auto":
-        how = "lines" if len(curves) <= MANY_SEEDS else "band"
+def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle, *, alone: bool) -> None:
+    if how == "band" or (how == "auto" and len(curves) > MANY_SEEDS):
+        known = {rate: [loss for loss in losses if loss < math.inf] for rate, losses in losses_by_rate(curves).items()}
+        known = {rate: losses for rate, losses in known.items() if losses}
+        low, high = [min(losses) for losses in known.values()], [max(losses) for losses in known.values()]
+        axes.fill_between(list(known), low, high, color=colour, alpha=0.18, lw=0, zorder=1)
+        return
     width, alpha = (1.4, 0.8) if alone else (0.9, 0.5)
-    if how == "lines":
-        for curve in curves:
-            finite = np.where(np.isinf(curve.losses), math.nan, curve.losses)  # a gap where it diverged
-            _clip(axes, axes.plot(curve.rates, finite, color=colour, zorder=2, lw=width, alpha=alpha), strip)
-    elif how == "band":
-        rates, low, high = [], [], []
-        for rate, losses in losses_by_rate(curves).items():
-            known = [loss for loss in losses if math.isfinite(loss)]
-            if known:
-                rates.append(rate)
-                low.append(min(known))
-                high.append(max(known))
-        _clip(axes, [axes.fill_between(rates, low, high, color=colour, alpha=0.18, lw=0, zorder=1)], strip)
+    for curve in curves:
+        finite = np.where(np.isinf(curve.losses), math.nan, curve.losses)  # a gap where it diverged
+        axes.plot(curve.rates, finite, color=colour, zorder=2, lw=width, alpha=alpha)
 
 
 def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: Mapping[int, str]) -> float:
-    """Open triangles along the top edge, one row for each depth; returns the share of the height they take."""
+    """Open triangles above the axes, a row a depth, shallow ones on top; returns the share of the height they take."""
     diverged: dict[int, list[float]] = {}
     for size, found in curves.items():
         rates = [rate for rate, losses in losses_by_rate(found).items() if math.inf in losses]
         if rates:
             diverged[size] = rates
-    if not diverged:
-        return 0.0
-    step = min(TRIANGLE, STRIP / len(diverged))
-    for row, (size, rates) in enumerate(diverged.items()):
-        draw_points(
-            axes,
-            [(rate, 1 - (row + 0.5) * step) for rate in rates],
-            colours[size],
-            transform=axes.get_xaxis_transform(),  # rates across, share of the height up
-            marker="^",
-            ms=min(5.0, 130 * step),
-            mfc="none",
-            mew=0.9,
-            zorder=5,
-            gid=f"diverged-{size}",
-        )
-    strip = step * len(diverged) + 0.01
-    ink = text_colour(axes)
-    axes.plot([0, 1], [1 - strip] * 2, transform=axes.transAxes, color=ink, lw=0.6, alpha=0.4)
-    axes.text(0.008, 1 - strip / 2, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=ink)
-    return strip
-
-
-def _with_strip(low: float, top: float, log: bool, strip: float) -> tuple[float, float]:
-    """Limits of the loss axis that leave the strip of triangles free at the top."""
-    if log:
-        return low, low * 10 ** (math.log10(top / low) * 1.03 / (1 - strip))
-    return low, low + (top - low) * 1.03 / (1 - strip)
-
-
-def _clip(axes: Axes, artists: Sequence[object], strip: float) -> None:
-    """Clip lines below the strip of triangles."""
-    from matplotlib.artist import Artist
-    from matplotlib.patches import Rectangle
-
-    for artist in artists:
-        assert isinstance(artist, Artist)
-        artist.set_clip_path(Rectangle((0, 0), 1, 1 - strip, transform=axes.transAxes))
+    step = min(TRIANGLE, STRIP / max(1, len(diverged)))
+    look = {"marker": "^", "ms": min(5.0, 130 * step), "mfc": "none", "mew": 0.9, "clip_on": False}
+    for row, (size, rates) in enumerate(reversed(diverged.items())):
+        places = [(rate, 1 + (row + 0.5) * step) for rate in rates]
+        across = axes.get_xaxis_transform()  # rates across, share of the height up
+        draw_points(axes, places, colours[size], transform=across, gid=f"diverged-{size}", **look)
+    if diverged:
+        ink, middle = text_colour(axes), 1 + step * len(diverged) / 2
+        axes.text(0, middle, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=ink)
+    return step * len(diverged)

@@ -253,13 +253,15 @@ def add_legend(axes: Axes, place: LegendPlace = "right", title: str | None = Non
     return legend
 
 
-def set_title(axes: Axes, text: str, *, bold: bool = False) -> None:
+def set_title(axes: Axes, text: str, *, bold: bool = False, above: float = 0.0) -> None:
     """Set the title, at the left. Dollar signs are text and not mathematics.
 
     Args:
         axes: What it names.
         text: The title.
         bold: Whether it is bold.
+        above: The share of the axes' height that is taken above them.
     """
     weight = "bold" if bold else "normal"
-    axes.set_title(text, loc="left", fontsize=10.5, fontweight=weight, color=text_colour(axes), parse_math=False)
+    look: dict[str, Any] = {"fontsize": 10.5, "fontweight": weight, "color": text_colour(axes), "parse_math": False}
+    axes.set_title(text, loc="left", y=1 + above, **look)
