@@ -14,7 +14,7 @@ from torch import nn
 
 from depthlr.cli.files import check_picture, write_picture
 from depthlr.cli.fit import fit_json
-from depthlr.cli.measurement import Batches, measurement_data, measurement_progress, prepare_measurement
+from depthlr.cli.measurement import Batches, measurement_data, note_initialization, prepare_measurement
 from depthlr.cli.options import (
     MEASUREMENT,
     RATE_MEASUREMENT,
@@ -43,8 +43,8 @@ def measure_command(model: Model, options: MeasurementOptions = MEASUREMENT, jso
     """Measure the update energy of one optimizer step at every unit."""
     on = measurement_data(options)
     build, batches = prepare_measurement(model, on, draws=1)
-    with measurement_progress(options, model):
-        found = update_energy_over_seeds(build, range(options.seeds), batches[0], on.loss_fn, options.optimizer)
+    found = update_energy_over_seeds(build, range(options.seeds), batches[0], on.loss_fn, options.optimizer)
+    note_initialization(options, model)
     mean, readout = found.mean_energy, found.readout
     measured = []
     for index, unit in enumerate(found.units):
@@ -88,8 +88,8 @@ def suggest_command(
     """
     on = measurement_data(options)
     build, batches = prepare_measurement(model, on)
-    with measurement_progress(options, model):
-        found = suggest_rate(build, batches, on.loss_fn, options.optimizer, schedule=schedule, seeds=options.seeds)
+    found = suggest_rate(build, batches, on.loss_fn, options.optimizer, schedule=schedule, seeds=options.seeds)
+    note_initialization(options, model)
     if json:
         task = _given(options, "optimizer", "data", "loss", "batch")
         print_json({"model": model, **task, "schedule": schedule, **vars(found)})
@@ -121,8 +121,8 @@ def check_command(
     def build(size: int) -> nn.Module:
         return builders[size]()
 
-    with measurement_progress(options, model):
-        found = check_transfer(build, models.sizes, batches, on.loss_fn, options.optimizer, seeds=options.seeds)
+    found = check_transfer(build, models.sizes, batches, on.loss_fn, options.optimizer, seeds=options.seeds)
+    note_initialization(options, model)
     if json:
         print_json({"model": model, "vary": vary, **_given(options, "optimizer", "data", "loss"), **_as_json(found)})
     else:

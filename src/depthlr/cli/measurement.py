@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +11,11 @@ from torch import Tensor, nn
 
 from depthlr import check
 from depthlr.cli.options import DEFAULT_LOSS, RANDOM, MeasurementOptions
-from depthlr.cli.output import LINE_EVERY, print_note
+from depthlr.cli.output import print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
 from depthlr.energy.batches import GRADIENT_BATCHES
-from depthlr.energy.progress import ShowProgress, progress_line, use_display
 from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
@@ -143,39 +139,12 @@ def _shuffled_batches(examples: Examples, size: int, sets: int) -> Batches:
     return [((inputs,), target) for inputs, target in found]
 
 
-@contextmanager
-def measurement_progress(options: MeasurementOptions, *models: str) -> Iterator[None]:
-    """Show progress, then say whether the measured weights are not those of the user's models.
+def note_initialization(options: MeasurementOptions, *models: str) -> None:
+    """Say if the measured weights are not those of the user's models.
 
     Args:
         options: What the user wrote.
-        models: The models that the block measures.
+        models: The models that are measured.
     """
-    with progress_lines():
-        yield
     if not options.own_init and any(parse_spec(model).family != "zoo" for model in models):
         print_note("note: weights were drawn anew by init_; --own-init keeps those that the model comes with.")
-
-
-@contextmanager
-def progress_lines() -> Iterator[None]:
-    """Show the progress of measurements on stderr: in a terminal as in Python, and without one a line a minute."""
-
-    @contextmanager
-    def lines() -> Iterator[ShowProgress]:
-        began = said = time.monotonic()
-
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal said
-            now = time.monotonic()
-            if done and now >= said + LINE_EVERY:
-                said = now
-                print_note(progress_line(what, done, total, now - began))
-
-        yield tell
-
-    if sys.stderr.isatty():
-        yield
-    else:
-        with use_display(lines):
-            yield

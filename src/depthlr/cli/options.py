@@ -30,6 +30,9 @@ Metric = Annotated[
         show_default="the study's own",
     ),
 ]
+DATA_HELP = "a data set as depthlr data names it, or your own as package.module:callable"
+LOSS_HELP = "cross_entropy, or your own as package.module:function"
+OPTIMIZER_HELP = "sgd, momentum, adam, adamw or muon"
 RANDOM = "random"  # standard normal inputs or random ids, with separable classes
 DEFAULT_LOSS = "cross_entropy"
 DEFAULT_SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch
@@ -40,12 +43,9 @@ SQLITE_HEADER = b"SQLite format 3\0"
 class MeasurementOptions:
     """What a model is measured on, and how often."""
 
-    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")] = "sgd"
-    data: Annotated[
-        str,
-        typer.Option(help="random inputs, a data set as depthlr data names it, or your own as package.module:callable"),
-    ] = RANDOM
-    loss: Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")] = DEFAULT_LOSS
+    optimizer: Annotated[str, typer.Option(help=OPTIMIZER_HELP)] = "sgd"
+    data: Annotated[str, typer.Option(help=f"random inputs, {DATA_HELP}")] = RANDOM
+    loss: Annotated[str, typer.Option(help=LOSS_HELP)] = DEFAULT_LOSS
     folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None
     batch: Annotated[int, typer.Option(help="examples in the batch of one optimizer step")] = 64
     seeds: Annotated[int, typer.Option(help="initializations to measure")] = 3

@@ -13,7 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.fit import fit_json
-from depthlr.cli.options import Json, RetryFailed, Timeout, expand_options, is_study_file, parse_sizes
+from depthlr.cli.options import (
+    DATA_HELP,
+    LOSS_HELP,
+    OPTIMIZER_HELP,
+    Json,
+    RetryFailed,
+    Timeout,
+    expand_options,
+    is_study_file,
+    parse_sizes,
+)
 from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.cluster.cluster import Cluster
@@ -44,20 +54,10 @@ class StudyOptions:
     result: Annotated[
         str | None, typer.Option(help="the file it writes its loss to, such as out/{size}-{seed}-{rate}/metrics.json")
     ] = None
-    key: Annotated[str | None, typer.Option(help="the entry of its JSON that holds the loss", show_default="loss")] = (
-        None
-    )
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="a data set as depthlr data names it, or your own as package.module:callable", show_default="digits"
-        ),
-    ] = None
-    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum, adam, adamw or muon", show_default="sgd")] = None
-    loss: Annotated[
-        str | None,
-        typer.Option(help="cross_entropy, or your own as package.module:function", show_default="cross_entropy"),
-    ] = None
+    key: Annotated[str | None, typer.Option(help="the entry of its JSON with the loss", show_default="loss")] = None
+    data: Annotated[str | None, typer.Option(help=DATA_HELP, show_default="digits")] = None
+    optimizer: Annotated[str | None, typer.Option(help=OPTIMIZER_HELP, show_default="sgd")] = None
+    loss: Annotated[str | None, typer.Option(help=LOSS_HELP, show_default="cross_entropy")] = None
     batch: Annotated[int | None, typer.Option(help="examples a step", show_default="128")] = None
     steps: Annotated[int | None, typer.Option(help="steps a run", show_default="100")] = None
     search: Annotated[str | None, typer.Option(help="adaptive, or grid for every rate", show_default="adaptive")] = None

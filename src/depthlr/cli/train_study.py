@@ -18,7 +18,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from depthlr.cli.output import LINE_EVERY, PlainConsole, print_note
+from depthlr.cli.output import PlainConsole, print_note
 from depthlr.models.spec import parse_spec
 from depthlr.present.server import serving
 from depthlr.present.text import duration_text, tuned_text
@@ -32,6 +32,8 @@ from depthlr.study.run import SweepInterrupted, sweep
 from depthlr.study.sizes import depths_of
 from depthlr.training.cell import Cell
 from depthlr.training.executor import Limits
+
+LINE_EVERY = 60.0  # seconds between two lines of progress where there is no terminal
 
 
 def train_study(

@@ -125,7 +125,7 @@ def _number(text: str) -> float | None:
 def _measure_and_carry(
     rule: str, rate: float, ends: tuple[str, str], options: MeasurementOptions, run: dict[str, Any]
 ) -> CarriedRate:
-    from depthlr.cli.measurement import measurement_data, measurement_progress, prepare_measurement
+    from depthlr.cli.measurement import measurement_data, note_initialization, prepare_measurement
     from depthlr.energy.energy import update_energy_over_seeds
     from depthlr.transfer.rules import transfer_rate
 
@@ -137,10 +137,12 @@ def _measure_and_carry(
     on = measurement_data(options)
     made = [prepare_measurement(text, on) for text in ends]
     given: dict[str, Any] = {"loss_fn": on.loss_fn, "optimizer": options.optimizer}
-    with measurement_progress(options, *ends):
-        if rule == "am-mup":
-            seeds = range(options.seeds)
-            energies = [update_energy_over_seeds(build, seeds, batches[0], **given) for build, batches in made]
-            return transfer_rate(rate, *energies, rule=rule)
+    if rule == "am-mup":
+        seeds = range(options.seeds)
+        energies = [update_energy_over_seeds(build, seeds, batches[0], **given) for build, batches in made]
+        carried = transfer_rate(rate, *energies, rule=rule)
+    else:
         (source, batches), (target, _) = made
-        return transfer_rate(rate, source, target, rule=rule, batches=batches, seeds=options.seeds, **given, **run)
+        carried = transfer_rate(rate, source, target, rule=rule, batches=batches, seeds=options.seeds, **given, **run)
+    note_initialization(options, *ends)
+    return carried

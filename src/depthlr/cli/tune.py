@@ -19,7 +19,6 @@ import typer
 
 from depthlr import check
 from depthlr.cli.files import write_file
-from depthlr.cli.measurement import progress_lines
 from depthlr.cli.options import Json, RetryFailed, Timeout
 from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
@@ -83,8 +82,7 @@ def tune_command(
         if rate is None:
             source = train(source_study(study), path)
             rate = tuned_rate(source, f". Change [search] in {recipe}, and delete {path}")
-        with progress_lines():
-            carried = carry_to_target(study, rate, examples, rule)
+        carried = carry_to_target(study, rate, examples, rule)
         if verify:
             # A file for each carried rate and share, since another rate or length is another study.
             length = "" if share == STEP_SHARE else f"-{share:g}"
@@ -177,8 +175,7 @@ def demo_command(
         target = replace(study, model=replace(study.model, sizes=study.model.sizes[1:]))
         tuned = train_study(target, Path(folder) / "target.sqlite")
     examples, _ = load_data(study)
-    with progress_lines():
-        carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
+    carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
     print_tuning(Tuning(study, rate, source, carried["constant"]))
     _print_errors(tuned, carried)
     print_note(f"{time.perf_counter() - start:.0f} s")

@@ -99,12 +99,18 @@ def labels_of(results: Results) -> Mapping[int, int]:
     return {size: size for size in run}
 
 
-def losses_by_rate(curves: Sequence[Curve]) -> dict[float, list[float]]:
-    """The losses of all seeds that ran a rate, small rates first."""
+def losses_by_rate(curves: Sequence[Curve], *, above_best: bool = False) -> dict[float, list[float]]:
+    """The losses of all seeds that ran a rate, small rates first.
+
+    Args:
+        curves: The seeds' curves at one size.
+        above_best: Subtract the best loss of each seed: differences between seeds would hide the minimum.
+    """
     losses: dict[float, list[float]] = {}
     for curve in curves:
+        best = curve.optimum.loss if curve.optimum and above_best else 0.0
         for rate, loss in zip(curve.rates, curve.losses, strict=True):
-            losses.setdefault(rate, []).append(loss)
+            losses.setdefault(rate, []).append(loss - best)
     return dict(sorted(losses.items()))
 
 

@@ -9,9 +9,8 @@ from statistics import fmean, quantiles
 
 from depthlr.errors import DepthlrError
 from depthlr.formatting import number_text
-from depthlr.present.landscape import by_size, labels_of
+from depthlr.present.landscape import by_size, labels_of, losses_by_rate
 from depthlr.present.text import tuned_text
-from depthlr.study.curves import Curve
 from depthlr.study.results import Results
 
 HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -34,7 +33,7 @@ def text_landscape(results: Results, width: int = 72) -> str:
     name = "depth" if results.depths else results.study.model.size_name[:MOST_NAME]
     left = max(len(name), *(len(str(labels[size])) for size in curves))
     columns = Columns(results, width - left - len("    best rate"))
-    excess = {size: excesses(found) for size, found in curves.items()}
+    excess = {size: losses_by_rate(found, above_best=True) for size, found in curves.items()}
     full = full_height([value for found in excess.values() for values in found.values() for value in values])
     lines = [f"{name:>{left}}  {'loss against rate':<{columns.count}}  best rate"]
     for size in curves:
@@ -88,16 +87,6 @@ class Columns:
 
     def _block(self, index: int) -> int:
         return (index - self._first) * self._blocks // self._rates
-
-
-def excesses(curves: Sequence[Curve]) -> dict[float, list[float]]:
-    """By rate, the loss of each seed above its best loss: differences between seeds would hide the minimum."""
-    found: dict[float, list[float]] = {}
-    for curve in curves:
-        best = curve.optimum.loss if curve.optimum else 0.0
-        for rate, loss in zip(curve.rates, curve.losses, strict=True):
-            found.setdefault(rate, []).append(loss - best)
-    return found
 
 
 def full_height(excess: Sequence[float]) -> float:
