@@ -33,8 +33,8 @@ from depthlr.present import (
 )
 from depthlr.present.energy_plots import depth_fits
 from depthlr.present.findings import seed_interval
+from depthlr.present.scaling import tuned_by_depth
 from depthlr.present.style import depth_axis
-from depthlr.present.transfer_error import tuned_by_depth
 
 INF = math.inf
 V = {1e-3: 2.0, 1e-2: 1.0, 1e-1: 1.5, 1.0: INF}

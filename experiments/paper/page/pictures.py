@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from depthlr.law.rules import transfer_by_power
 from depthlr.present.landscape import loss_landscape
-from depthlr.present.scaling import scaling
+from depthlr.present.scaling import scaling, transfer_error
 from depthlr.present.style import (
     MARKERS,
     SIZE,
@@ -23,7 +23,6 @@ from depthlr.present.style import (
     style,
     text_colour,
 )
-from depthlr.present.transfer_error import transfer_error
 from depthlr.study.results import Results
 from experiments.paper import RECIPES
 from experiments.paper.main import CIFAR10_RESNET

@@ -32,8 +32,8 @@ from depthlr.formatting import rate_text
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
+from depthlr.present.landscape import LEAST_WIDTH, text_landscape
 from depthlr.present.report import optimum_json
-from depthlr.present.terminal import LEAST_WIDTH, text_landscape
 from depthlr.present.text import loss_label, tuned_text
 from depthlr.study.description import Study, read_study, study_from_dict
 from depthlr.study.results import Results

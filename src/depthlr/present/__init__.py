@@ -2,11 +2,9 @@
 
 from depthlr.present.energy_plots import depth_check, energy_profile
 from depthlr.present.findings import verdict
-from depthlr.present.landscape import loss_landscape
-from depthlr.present.scaling import scaling
+from depthlr.present.landscape import loss_landscape, text_landscape
+from depthlr.present.scaling import errors_by_rule, scaling, seed_floor, transfer_error
 from depthlr.present.style import style
-from depthlr.present.terminal import text_landscape
-from depthlr.present.transfer_error import errors_by_rule, seed_floor, transfer_error
 
 __all__ = [
     "depth_check",
