@@ -173,13 +173,10 @@ def _rate_tile_html(found: Findings, row: RateRow) -> str:
     assert row.rate is not None
     size = f"{found.name_of('size')} {row.size}"
     kind = "tuned rate" if row.seeds else "rate by the fit"
-    place, below = size, []
-    if row.depth is not None:
-        place, below = f"depth {row.depth:g}", [size]
-    interval = rate_interval_text(row)
-    if interval:
-        below.append(f"95 % {interval}")
-    return tile_html(f"{kind}, {place}", rate_text(row.rate), "\n".join(below))
+    place, below = (size, "") if row.depth is None else (f"depth {row.depth:g}", f"{size}\n")
+    if interval := rate_interval_text(row):
+        below += f"95 % {interval}"
+    return tile_html(f"{kind}, {place}", rate_text(row.rate), below.strip())
 
 
 def tile_html(label: str, value: str, below: str) -> str:
@@ -196,9 +193,8 @@ def tile_html(label: str, value: str, below: str) -> str:
 def _rates_html(found: Findings) -> str:
     if not found.rows:
         return ""
-    depth = ["depth"] if found.over == "depth" else []
-    columns = [found.name_of("size"), *depth, "rate to use", "fit", f"law from {found.law_from}"]
-    table = table_html(columns, [_rate_row_html(row, with_depth=bool(depth)) for row in found.rows])
+    columns = [found.name_of("size"), "depth", "rate to use", "fit", f"law from {found.law_from}"]
+    table = table_html(columns, map(_rate_row_html, found.rows))
     seeds = len(found.results.study.search.seeds)
     return (
         f"{table}"
@@ -230,21 +226,19 @@ def row_html(title: object, *cells: str, kind: str = "") -> str:
     return f"<tr{named}><th scope=row>{title}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _rate_row_html(row: RateRow, with_depth: bool) -> str:
+def _rate_row_html(row: RateRow) -> str:
     rate = optional_rate_text(row.rate)
-    tag = ""
-    if row.carried:
-        tag = " <em>by the fit</em>"
-    elif row.left_out:
-        tag = f" <em>{row.left_out} left out</em>"
-    if row.doubt:
-        tag += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
     shown = rate if row.doubt else f"<b>{rate}</b>"  # a doubtful rate is not emphasized
-    interval = interval_html(rate_interval_text(row))
-    cells = [f"{shown}{tag}{interval}", optional_rate_text(row.fitted), optional_rate_text(row.law)]
-    if with_depth:
-        cells.insert(0, "–" if row.depth is None else f"{row.depth:g}")
-    return row_html(row.size, *cells, kind="carried" if row.carried else "")
+    if row.carried:
+        shown += " <em>by the fit</em>"
+    elif row.left_out:
+        shown += f" <em>{row.left_out} left out</em>"
+    if row.doubt:
+        shown += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
+    shown += interval_html(rate_interval_text(row))
+    depth = "–" if row.depth is None else f"{row.depth:g}"
+    others = optional_rate_text(row.fitted), optional_rate_text(row.law)
+    return row_html(row.size, depth, shown, *others, kind="carried" if row.carried else "")
 
 
 def interval_html(text: str) -> str:
