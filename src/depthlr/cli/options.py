@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -67,24 +67,20 @@ def expand_options(verb: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(verb, eval_str=True)
     options = signature.parameters["options"]
-    hints = get_type_hints(options.annotation, include_extras=True)
+    fields = inspect.signature(options.annotation, eval_str=True).parameters
     parameters = []
     for parameter in signature.parameters.values():
+        own = [parameter]
         if parameter is options:
-            for name, hint in hints.items():
-                parameters.append(parameter.replace(name=name, annotation=hint, default=getattr(options.default, name)))
-        else:
-            parameters.append(parameter)
+            own = [field.replace(default=getattr(options.default, name)) for name, field in fields.items()]
+        parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
 
     @wraps(verb)
     def expanded_verb(**values: Any) -> None:
-        values["options"] = options.annotation(*[values.pop(name) for name in hints])
+        values["options"] = options.annotation(**{name: values.pop(name) for name in fields})
         verb(**values)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    expanded_verb.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[parameter.replace(kind=keyword) for parameter in parameters]
-    )
+    expanded_verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return expanded_verb
 
 

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.present.findings import findings
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         elif rest[:-1] == ["data"]:
             now = live.now()
             live.asked = time.monotonic()
-            if parse_qs(place.query).get("since") == [str(now.version)]:
+            if place.query == f"since={now.version}":
                 self._answer(HTTPStatus.NO_CONTENT, "")
             else:
                 self._answer(now.status, now.update, "application/json")
