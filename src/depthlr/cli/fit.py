@@ -94,7 +94,7 @@ def _fit_study(results: Results, over: OverChoice | None) -> tuple[Fit, OverChoi
     """The line through the optima of a study, and what it is over."""
     over = over or ("size" if results.study.model.spec is None else "depth")
     if over == "depth" and results.depths is None:
-        raise DepthlrError("The study does not know its models' effective depths: fit over what it varies, --over size.")
+        raise DepthlrError("The study does not know its models' effective depths: fit over its sizes, --over size.")
     return results.fit(over), over
 
 
