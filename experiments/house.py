@@ -128,7 +128,9 @@ class House:
         app = f"{PACKAGE}.cli.app"
         if app not in self.modules:
             return {}
-        listed = {verb: f"{PACKAGE}.cli.{verb}" for verb in _keys(self.modules[app].tree, "VERBS")}
+        tree = self.modules[app].tree
+        files = _entries(tree, "SHARED_FILES")
+        listed = {verb: f"{PACKAGE}.cli.{files.get(verb, verb)}" for verb in _entries(tree, "VERBS")}
         return self._functions(app, prefix=f"{PACKAGE}.cli.") | listed
 
     def _functions(self, module: str, prefix: str) -> dict[str, str]:
@@ -269,13 +271,13 @@ def main() -> None:
     print(table(columns))
 
 
-def _keys(tree: ast.Module, name: str) -> list[str]:
-    """The keys of a dictionary of that name that a module writes out; none if there is no such dictionary."""
+def _entries(tree: ast.Module, name: str) -> dict[str, str]:
+    """The dictionary of texts that a module writes out under that name; empty if there is none."""
     for node in tree.body:
         names = [t.id for t in getattr(node, "targets", []) if isinstance(t, ast.Name)]
         if name in names and isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            return [str(key.value) for key in node.value.keys if isinstance(key, ast.Constant)]
-    return []
+            return dict(ast.literal_eval(node.value))
+    return {}
 
 
 def _span(node: ast.stmt) -> set[int]:

@@ -10,11 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 from depthlr import check
-from depthlr.cli.app import LiteralHelp
 from depthlr.cli.fit import fit_json
 from depthlr.cli.options import Json, given_options
 from depthlr.cli.output import print_json, print_note, print_table
-from depthlr.cli.sweep_progress import SweepProgress
+from depthlr.cli.train_study import SweepProgress
 from depthlr.data.sources import data_folder
 from depthlr.errors import DepthlrError, report_exit
 from depthlr.law.fit import Fit
@@ -33,11 +32,11 @@ PAGE = Path("docs/results.md")
 OF_RUNS = ("protocol", "seconds", "precision", "at_once", "resume_tables")
 
 
-@app.command(cls=LiteralHelp)
+@app.command()
 @report_exit()
 def reproduce(
     context: typer.Context,
-    recipe: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(RECIPES)} [all]")] = None,
+    recipe: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(RECIPES)}; all of them by default")] = None,
     only: Annotated[list[str] | None, typer.Option(help="of these recipes, this setting alone (repeat)")] = None,
     protocol: Annotated[
         str, typer.Option(help="; ".join(f"{name}: {what}" for name, what in PROTOCOLS.items()))
@@ -46,7 +45,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="where tables go")] = Path("results/reproduce"),
     work: Annotated[Path, typer.Option(help="where unfinished sweeps are kept")] = Path("out/reproduce"),
     seconds: Annotated[float | None, typer.Option(help="stop after so long; run again to go on")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16 [bf16 on a GPU, else fp32]")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16; on a GPU bf16, else fp32")] = None,
     at_once: Annotated[
         int,
         typer.Option(min=1, help="runs that share the device: seconds are a share, the plain grid is not timed"),
@@ -59,7 +58,7 @@ def reproduce(
         Path | None, typer.Option("--from", help="run nothing: write the page and pictures from these tables")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="with --from: the page to write [default: docs/results.md]", show_default=False)
+        Path | None, typer.Option(help="with --from: the page to write; by default docs/results.md", show_default=False)
     ] = None,
     json: Json = False,
 ) -> None:

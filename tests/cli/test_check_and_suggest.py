@@ -96,7 +96,7 @@ def test_batches_are_made_once_for_all_sizes(run, monkeypatch, data) -> None:
         (["--vary", "blocks", "--sizes", "2,4"], "no argument of mlp"),
         (["--vary", "width", "--sizes", "2,4"], "sets width"),
         (["--vary", "layers", "--sizes", "2,4", "--plot", "check.txt"], ".png, .svg or .pdf"),
-        (["--vary", "layers", "--sizes", "2,4", "--seeds", "0"], "number of seeds"),
+        (["--vary", "layers", "--sizes", "2,4", "--seeds", "0"], "--seeds is 0: give a whole number of at least 1"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(run, arguments: list[str], message: str) -> None:

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 import depthlr
 from depthlr.cli import main, options, transfer
-from depthlr.cli.app import VERBS, app
+from depthlr.cli.app import VERBS, app, module_of
 from depthlr.energy import persistent
 from depthlr.law import OPTIMIZER_FAMILIES
 from depthlr.optimizers import OPTIMIZERS
@@ -67,7 +67,7 @@ def test_help_shows_all_that_is_documented_and_every_default(run, capsys, monkey
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_line_of_a_verb_in_the_help_is_its_own(verb):
-    told = getattr(import_module(f"depthlr.cli.{verb}"), f"{verb}_command").__doc__
+    told = getattr(import_module(module_of(verb)), f"{verb}_command").__doc__
     assert VERBS[verb] == told.splitlines()[0]
 
 
@@ -217,7 +217,7 @@ def test_a_stdout_that_is_full_is_one_sentence(run, capsys, monkeypatch, tmp_pat
         stdout.buffer.raw.write = len
         stdout.close()
     assert err.count("\n") == 1
-    assert "The result cannot be written ([Errno 28] No space left on device)" in err
+    assert err == "depthlr: [Errno 28] No space left on device\n"
 
 
 LONG = "a" * 300  # more than a file's name may have
@@ -251,7 +251,6 @@ def test_a_name_that_no_file_can_have_is_a_sentence(run, capsys, tmp_path, monke
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["data", "cifar10", "--folder", "~nosuchuser/x"],
         ["depth", f"mlp?layers={'9' * 5000}"],
         ["depth", "mlp", "--input", "9" * 5000],
         ["measure", "mlp", "--batch", str(10**12)],
@@ -263,7 +262,7 @@ def test_a_name_that_no_file_can_have_is_a_sentence(run, capsys, tmp_path, monke
     ],
     ids=lambda a: "-".join(a)[:24],
 )
-def test_numbers_without_end_and_homes_of_nobody_are_sentences(run, capsys, tmp_path, monkeypatch, arguments) -> None:
+def test_numbers_without_end_are_sentences(run, capsys, tmp_path, monkeypatch, arguments) -> None:
     monkeypatch.chdir(tmp_path)
     model = '[model]\nspec = "mlp"\nvary = "layers"\nsizes = [2, 3]\n'
     Path("study.toml").write_text(model)

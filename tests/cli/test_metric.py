@@ -95,4 +95,4 @@ def test_a_table_has_no_metric(run, tmp_path) -> None:
     (tmp_path / "optima.csv").write_text("depth,rate\n4,0.1\n8,0.05\n")
     code, _, err = run("fit", str(tmp_path / "optima.csv"), "--metric", "error")
     assert code == 2
-    assert "--metric is for studies" in err
+    assert "--metric are for studies" in err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from depthlr.cli.output import print_note, print_table
-from depthlr.cli.sweep_progress import SweepProgress
+from depthlr.cli.train_study import SweepProgress
 from experiments.landscape import study
 
 TEXTS = ["[/a]", "[bold]", "[bold]x[/bold]", ":smile:", "\\[a]", 'net?path="[/a]"']

@@ -104,7 +104,7 @@ def test_classes_of_ones_own_need_no_loss_and_data_take_options(run) -> None:
         (["--data", "images"], "name it, as in depthlr data images --folder FOLDER"),
         (["--data", "their_task:data", "--loss", "their_task:huber", "--input", "4"], "contradict each other"),
         (["--folder", "here"], "random inputs lie nowhere"),
-        (["--batch", "0"], "A batch of 0 examples has no gradient"),
+        (["--batch", "0"], "--batch is 0: give a whole number of at least 1"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )

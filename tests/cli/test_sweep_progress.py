@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from depthlr.cli.sweep_progress import SweepProgress, left_text
+from depthlr.cli.train_study import SweepProgress, left_text
 from depthlr.present.text import tuned_text
 from depthlr.study import Estimate, Results
 from depthlr.study.judge import Judge, make_record

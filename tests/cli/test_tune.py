@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from depthlr.cli.demo import RECIPE as RECIPE_OF_DEMO
+from depthlr.cli.tune import RECIPE as RECIPE_OF_DEMO
 from depthlr.formatting import rate_text
 from depthlr.study.description import read_study
 from depthlr.study.results import read_results

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from depthlr.cli.demo import RECIPE
 from depthlr.cli.train_study import train_study
+from depthlr.cli.tune import RECIPE
 from depthlr.formatting import rate_text
 from depthlr.law import fit_power_law
 from depthlr.law.carried_rate import EVIDENCE
@@ -260,7 +260,7 @@ def test_demo_tells_the_whole_story(run) -> None:
 
 
 def test_demo_ends_with_a_sentence_if_the_source_has_no_optimum_inside_the_range(run, monkeypatch) -> None:
-    monkeypatch.setattr("depthlr.cli.demo.RECIPE", replace(RECIPE, search=Search("grid", 1e-7, 2e-7, 3, (0,))))
+    monkeypatch.setattr("depthlr.cli.tune.RECIPE", replace(RECIPE, search=Search("grid", 1e-7, 2e-7, 3, (0,))))
     code, out, err = run("demo", "--steps", "2", "--seeds", "1")
     assert (code, out) == (2, "")
     assert "the source has no tuned rate to carry" in err
@@ -274,7 +274,7 @@ def test_demo_prints_the_rate_if_the_target_has_no_optimum_to_compare_it_with(ru
         records = tuple(replace(record, loss=math.inf, diverged=True) for record in results.records)
         return replace(results, records=records)
 
-    monkeypatch.setattr("depthlr.cli.demo.train_study", train)
+    monkeypatch.setattr("depthlr.cli.tune.train_study", train)
     code, out, err = run("demo", "--steps", "12", "--seeds", "1")
     assert code == 0, err
     assert "80% interval" in out
@@ -287,10 +287,9 @@ def test_demo_prints_the_rate_if_the_target_has_no_optimum_to_compare_it_with(ru
     ("arguments", "message"),
     [
         (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--rule", "lw"], "no rule 'lw'"),
-        (["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "sdg"], "no optimizer 'sdg'"),
         (
-            ["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "lamb"],
-            "or a rule that is the same for every optimizer, such as constant",
+            ["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--optimizer", "sdg"],
+            "--optimizer is 'sdg' (did you mean 'sgd'?)",
         ),
         (
             ["transfer", "--rate", "0.1", "--from", "4", "--to", "8", "--schedule", "constnat"],
@@ -309,7 +308,7 @@ def test_demo_prints_the_rate_if_the_target_has_no_optimum_to_compare_it_with(ru
         (["depth", "mlp?layers=0"], "layers"),
         (["measure", "cnn?layers=2&width=4", "--optimizer", "sdg"], "the optimizer is 'sdg'"),
         (["measure", "cnn?layers=2&width=4", "--batch", "0"], "at least 1"),
-        (["measure", "cnn?layers=2&width=4", "--seeds", "0"], "at least one"),
+        (["measure", "cnn?layers=2&width=4", "--seeds", "0"], "at least 1"),
         (["fit", "no-such-file.csv"], "cannot be read"),
         (["demo", "--seeds", "-1"], "--seeds is -1: give a whole number of at least 1"),
         (["demo", "--seeds", "99999999999"], "at most 1,000"),
@@ -350,9 +349,8 @@ def test_fit_refuses_a_table_of_runs_whatever_its_result_is_called(fit_of) -> No
     [
         b"depth,rate\n4,0.1\n8,0.05\n",
         b"\xef\xbb\xbfdepth,rate\n4,0.1\n8,0.05\n",
-        b"Depth , RATE\t\r\n4 , 0.1\r\n8, 0.05\r\n",
-        b"depth;rate\n4;0.1\n8;0.05\n",
-        b"seed\trate\tdepth\n0\t0.1\t4\n0\t0.05\t8\n",
+        b"Depth , RATE \r\n4 , 0.1\r\n8, 0.05\r\n",
+        b"seed,rate,depth\n0,0.1,4\n0,0.05,8\n",
         b"\ndepth,rate,\n\n4,0.1,\n,,\n8,0.05,\n",
     ],
 )
@@ -373,18 +371,14 @@ def test_fit_reads_a_table_however_it_was_saved_from_a_file_and_from_stdin(run, 
         ("depth rate\n4 0.1\n8 0.05\n", "separated by commas, but its columns are: 'depth rate'"),
         ("depth,rate,rate\n4,0.1,0.2\n8,0.05,0.1\n", "once each"),
         ("depth,Rate,rate \n4,0.1,0.2\n8,0.05,0.1\n", "once each"),
-        ("depth,rate\n", "no row below its header line"),
-        (
-            "depth,rate\n\n4,0.1\n8,x\n",
-            "The rate in line 4 of optima.csv must be a number such as 0.1 or 1e-3, not 'x'",
-        ),
-        ("depth;rate\n4;0,1\n", "The rate in line 2 of optima.csv must be a number such as 0.1 or 1e-3, not '0,1'"),
-        ("depth,rate\n4,0.1\n8\n", "The rate in line 3 of optima.csv must be a number"),
+        ("depth,rate\n", "two distinct depths"),
+        ("depth,rate\n\n4,0.1\n8,x\n", "The rate in line 4 of optima.csv is 'x': give a finite number above 0"),
+        ("depth;rate\n4;0.1\n8;0.05\n", "separated by commas, but its columns are: 'depth;rate'"),
+        ("depth,rate\n4,0.1\n8\n", "Line 3 of optima.csv has 1 cells below 2 columns"),
         ("depth,rate\n4,0.1\n8,0\n", "The rate in line 3 of optima.csv is 0.0: give a finite number above 0"),
         ("depth,rate\n-4,0.1\n8,0.1\n", "The depth in line 2 of optima.csv is -4.0: give a finite number above 0"),
         ("depth,rate\n4,0.1\n", "two distinct depths"),
         ("depth,rate\n4,1.5,\n8,0,5\n", "Line 3 of optima.csv has 3 cells below 2 columns: write one cell a column"),
-        ('depth,rate\n4,"' + "0" * 200_000, "optima.csv is no table"),
     ],
 )
 def test_fit_says_in_a_sentence_what_is_wrong_with_a_table_and_where(fit_of, text: str, message: str) -> None:

@@ -154,7 +154,7 @@ MODEL = "mlp?layers=2&width=8&inputs=64"
     ],
     ids=lambda given: given[0],
 )
-def test_the_command_line_shows_a_bar_on_stderr_of_a_terminal_alone(monkeypatch, capsys, arguments) -> None:
+def test_the_command_line_shows_a_line_on_stderr_of_a_terminal_alone(monkeypatch, capsys, arguments) -> None:
     def run() -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["depthlr", *arguments, "--json"])
         with pytest.raises(SystemExit) as stop:
@@ -164,7 +164,8 @@ def test_the_command_line_shows_a_bar_on_stderr_of_a_terminal_alone(monkeypatch,
 
     plain, quiet = run()
     assert "batches" not in quiet
-    monkeypatch.setenv("FORCE_COLOR", "1")  # by which rich takes a stream for a terminal
+    monkeypatch.setattr("depthlr.energy.progress.LINE_DELAY", 0.0)
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda stream: stream is sys.stderr)
     shown, said = run()
     assert "initialization" in said
     assert "batches" in said

@@ -21,20 +21,20 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import number_text
 from depthlr.law import fit_power_law
 from depthlr.present import (
-    check_of,
     depth_check,
     energy_profile,
     errors_by_rule,
     loss_landscape,
-    optima_by_depth,
     scaling,
     seed_floor,
-    seed_interval,
     style,
     transfer_error,
     verdict,
 )
-from depthlr.present.style import thin_ticks
+from depthlr.present.energy_plots import depth_fits
+from depthlr.present.findings import seed_interval
+from depthlr.present.scaling import tuned_by_depth
+from depthlr.present.style import depth_axis
 
 INF = math.inf
 V = {1e-3: 2.0, 1e-2: 1.0, 1e-1: 1.5, 1.0: INF}
@@ -122,7 +122,7 @@ def test_the_marked_minima_are_the_results_optima():
         assert star.get_xdata() == pytest.approx([10 ** np.mean([math.log10(rate) for rate, _ in inside])])
 
 
-def test_diverged_cells_stand_at_the_top_edge_above_every_line():
+def test_diverged_cells_stand_above_the_axes_and_every_line():
     results = made_landscape()
     axes = loss_landscape(results)
     axes.figure.canvas.draw()
@@ -136,8 +136,8 @@ def test_diverged_cells_stand_at_the_top_edge_above_every_line():
         assert drawn.get_markerfacecolor() == "none"
         heights = drawn.get_transform().transform(np.column_stack(drawn.get_data()))[:, 1]
         share = (heights - frame.y0) / frame.height
-        assert (share > 0.75).all()
-        assert (share < 1).all()
+        assert (share > 1).all()
+        assert (share < 1.25).all()
         lowest = min(lowest, share.min())
     for line in by_gid(axes, r"median-\d+").values():
         top = line.get_clip_box().y1
@@ -163,7 +163,7 @@ def test_deeper_lines_are_lighter_in_even_steps_of_log_depth():
     assert len(set(shades)) == 3
 
 
-@pytest.mark.parametrize("seeds", ["auto", "lines", "band", "none"])
+@pytest.mark.parametrize("seeds", ["auto", "lines", "band"])
 @pytest.mark.parametrize(
     "losses",
     [
@@ -217,7 +217,7 @@ def test_a_size_that_has_not_begun_is_in_nobodys_way():
     records = tuple(record for record in whole.records if record.cell.size < largest)
     part = replace(whole, records=records, depths={s: d for s, d in whole.depths.items() if s < largest})
     assert "depth" in loss_landscape(part).get_legend().get_title().get_text()
-    assert set(optima_by_depth(part)) == set(part.depths.values())
+    assert set(tuned_by_depth(part)) == set(part.depths.values())
     scaling(part)
 
 
@@ -258,7 +258,7 @@ def test_the_law_goes_through_the_only_point_there_is():
 
 def test_rules_start_at_the_tuned_rate_of_their_source():
     results = made_landscape()
-    tuned = optima_by_depth(results)
+    tuned = tuned_by_depth(results)
     energies = {depth: energy_of([float(depth) ** 2] * 3, 1.0) for depth in tuned}
     axes = scaling(results, rules=["copy", "law"], source=7, energies=energies)
     lines = by_gid(axes, r"rule-.*")
@@ -266,12 +266,10 @@ def test_rules_start_at_the_tuned_rate_of_their_source():
     lines |= by_gid(scaling(results, source=7, energies=persistent), r"rule-.*")
     assert set(lines) == {"rule-copy", "rule-law", "rule-am-mup", "rule-measured"}
     for name, power in (("copy", 0), ("law", -1.5), ("am-mup", -1), ("measured", -0.5)):
-        wanted = [tuned[7].rate * (depth / 7) ** power for depth in tuned]
+        wanted = [tuned[7] * (depth / 7) ** power for depth in tuned]
         assert lines[f"rule-{name}"].get_ydata() == pytest.approx(wanted)
-    with pytest.raises(DepthlrError, match="No rate was tuned at depth 8"):
+    with pytest.raises(DepthlrError, match="a tuned rate at depth 8"):
         scaling(results, rules=["copy"], source=8)
-    with pytest.raises(DepthlrError, match="no energy of depth"):
-        scaling(results, energies={4: energies[4]})
 
 
 def test_an_optimum_at_the_edge_is_no_tuned_rate_for_a_star_or_a_rule():
@@ -284,9 +282,9 @@ def test_an_optimum_at_the_edge_is_no_tuned_rate_for_a_star_or_a_rule():
     (copied,) = by_gid(scaling(results, rules=["copy"]), "rule-copy").values()
     assert copied.get_label() == "copy from 7"
     assert list(copied.get_ydata()) == pytest.approx([1e-2] * 3)
-    with pytest.raises(DepthlrError, match="No rate was tuned at depth 4: take a source from 7, 13"):
+    with pytest.raises(DepthlrError, match=r"a tuned rate at depth 4 to start from: choose from \[7, 13\]"):
         scaling(results, rules=["copy"], source=4)
-    with pytest.raises(DepthlrError, match="No optimum lies inside the range"):
+    with pytest.raises(DepthlrError, match="No rule has a tuned rate"):
         scaling(results_of({(3, 0): low}), rules=["copy"])
 
 
@@ -344,7 +342,7 @@ def test_the_verdict_stands_on_the_depth_check(slope, scatter):
     energies = energies_falling(slope, scatter=scatter)
     axes = depth_check(energies)
     said = axes.get_title(loc="left").replace("\n", " ")
-    assert said == check_of(energies).verdict == verdict(check_of(energies).mean)
+    assert said == verdict(depth_fits(energies)["mean energy"])
     (mean,), (readout,) = by_gid(axes, "mean-energy").values(), by_gid(axes, "readout-energy").values()
     assert mean.get_ydata() == pytest.approx([depth**slope for depth in energies])
     assert readout.get_ydata() == pytest.approx([depth**slope / math.sqrt(3) for depth in energies])
@@ -389,11 +387,9 @@ def test_a_median_is_seen_however_many_dots_there_are():
 def test_a_depth_check_needs_two_depths_and_steps_that_move_something():
     with pytest.raises(DepthlrError, match="two depths"):
         depth_check({4: energy_of([1.0, 2.0], 3.0)})
-    with pytest.raises(DepthlrError, match="moves no unit"):
+    with pytest.raises(DepthlrError, match="mean energy 0"):
         depth_check({2: energy_of([0.0, 1.0], 3.0), 3: energy_of([1.0, 1.0, 1.0], 3.0)})
     pair = {2: energy_of([1.0, 1.0], 3.0), 3: energy_of([2.0, 2.0, 1.0], 3.0)}
-    with pytest.raises(DepthlrError, match="of other depths"):
-        depth_check(pair, persistent=fit_power_law([2, 4, 8], [1.0, 0.5, 0.2]))
     two = depth_check(pair)
     assert "Undecided: the slope has no interval" in two.get_title(loc="left")
 
@@ -415,7 +411,9 @@ def test_ticks_are_few_and_read_as_people_write_them():
     values = (1e-4, 2e-3, 0.05, 0, 1, 1000, 1234.5, 1e5, 2.34e-6)
     texts = ["1e-4", "0.002", "0.05", "0", "1", "1000", "1234", "1e5", "2.34e-6"]
     assert [number_text(value) for value in values] == texts
-    shown = thin_ticks(list(range(3, 60)))
+    axes = plt.subplots()[1]
+    axes.set_xscale("log")
+    depth_axis(axes.xaxis, range(3, 60))
+    shown = axes.xaxis.get_major_locator()()
     assert shown[0] == 3
-    assert shown[-1] == 59
     assert len(shown) <= 13

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.present.made_results import made_landscape, results_of
 
 from depthlr.errors import DepthlrError
-from depthlr.present import rate_text, text_landscape
+from depthlr.formatting import rate_text
+from depthlr.present import text_landscape
 from depthlr.present.scaling import scaling
 
 INF = math.inf

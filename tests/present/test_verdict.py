@@ -10,8 +10,7 @@ from tests.present.made_results import made_landscape
 
 from depthlr.law import fit_power_law
 from depthlr.law.rules import LAW_EXPONENT
-from depthlr.present import Judgement, judge_slope, verdict
-from depthlr.present.findings import findings
+from depthlr.present.findings import Judgement, findings, judge_slope, verdict
 from depthlr.study.follow import Snapshot
 
 FIT = fit_power_law([4, 8, 16], [1.0, 0.4, 0.1])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from depthlr.law.rules import transfer_by_power
 from depthlr.present.landscape import loss_landscape
-from depthlr.present.scaling import scaling
+from depthlr.present.scaling import scaling, transfer_error
 from depthlr.present.style import (
     MARKERS,
     SIZE,
@@ -23,7 +23,6 @@ from depthlr.present.style import (
     style,
     text_colour,
 )
-from depthlr.present.transfer_error import transfer_error
 from depthlr.study.results import Results
 from experiments.paper.page.kept import Energies, Kept, Sweep
 from experiments.paper.page.recipe_tables import pathsum_rates
@@ -138,16 +137,21 @@ def comparable(recipe: Recipe, kept: Kept) -> list[Sweep]:
 
 
 def _scaling(sweep: Sweep) -> Panel:
-    return lambda axes: _titled(scaling(sweep.learnt, sweep.setting.label, axes=axes), sweep)
+    def panel(axes: Axes) -> None:
+        scaling(sweep.learnt, sweep.setting.label, axes=axes)
+        axes.set_title(_title(sweep), loc="left", fontsize=10.5)
+
+    return panel
 
 
 def _landscape(sweep: Sweep, kept: Kept) -> Panel:
     """The first seed's whole range where it was scanned, or as much as the search has seen."""
     scan = kept.sweeps.get(SCANS[sweep.setting.name].name)
     if scan is None:
-        return lambda axes: _titled(loss_landscape(sweep.results, axes=axes), sweep)
+        return lambda axes: loss_landscape(sweep.results, axes=axes, title=_title(sweep))
     searched = next((one for one in kept.protocols(sweep.setting) if one.protocol == scan.protocol), scan)
-    return lambda axes: _titled(loss_landscape(both(scan.results, searched.results), axes=axes), scan)
+    shown = both(scan.results, searched.results)
+    return lambda axes: loss_landscape(shown, axes=axes, title=_title(scan))
 
 
 def both(scan: Results, searched: Results) -> Results:
@@ -166,9 +170,9 @@ def _energies(title: str, shown: Sequence[Energies]) -> Panel:
     return panel
 
 
-def _titled(axes: Axes, sweep: Sweep) -> None:
+def _title(sweep: Sweep) -> str:
     state = sweep.protocol if sweep.facts["complete"] else f"{sweep.protocol}, unfinished"
-    axes.set_title(f"{sweep.setting.title} ({state})", loc="left", fontsize=10.5)
+    return f"{sweep.setting.title} ({state})"
 
 
 def _errors(sweep: Sweep) -> Panel:

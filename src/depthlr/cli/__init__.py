@@ -1,15 +1,10 @@
-"""Layer 6: the command line, one file per verb, and what verbs share."""
+"""Layer 6: the command line, a file for each subject of its verbs, and what verbs share."""
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
-
-# What a file's name can fail with.
-UNUSABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
-WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write to stdout can fail with
 
 
 def main() -> None:
@@ -29,25 +24,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say to it
         _drop_stdout()
         raise SystemExit(1) from None
-    except (DepthlrError, RuntimeError, OSError) as error:
-        sentence = f"{error}" if isinstance(error, DepthlrError) else _sentence_of(error)
-        if not sentence:
-            raise
-        print(f"depthlr: {sentence}", file=sys.stderr)
+    except (DepthlrError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None:  # a write to stdout failed: the disk is full
+            _drop_stdout()
+        print(f"depthlr: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-
-
-def _sentence_of(error: RuntimeError | OSError) -> str:
-    """What to say of an error of the system; empty if it is a defect of ours."""
-    if isinstance(error, RuntimeError):
-        known = "home directory" in str(error)  # what pathlib says of ~nobody, and of a user who has none
-        return "There is no home folder of that name: name the folder without ~." if known else ""
-    if error.errno in UNUSABLE and error.filename is not None:
-        return f"{error.filename} cannot be used ({error.strerror}): name another file or folder."
-    if error.errno in WRITE_ERRORS:
-        _drop_stdout()
-        return f"The result cannot be written ({error}): free some space, or send it elsewhere."
-    return ""
 
 
 def _drop_stdout() -> None:

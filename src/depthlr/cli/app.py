@@ -6,23 +6,11 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from depthlr.errors import report_exit
 from depthlr.version import VERSION
-
-
-class LiteralHelp(TyperCommand):
-    """A command whose help keeps its brackets: rich would take [all] for a style and drop it."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.help = self.help and escape(self.help)
-        for parameter in self.params:
-            if isinstance(parameter, TyperOption | TyperArgument):
-                parameter.help = parameter.help and escape(parameter.help)
 
 
 def _print_version(asked: bool) -> None:
@@ -57,18 +45,29 @@ VERBS = {
     "data": "Fetch, verify and describe a data set.",
     "reproduce": "Reproduce the paper's tables and figures (in a checkout of depthlr); --help lists the options.",
 }
+# Verbs that share a file with another one. Every other verb has a file of its own name.
+SHARED_FILES = {
+    "demo": "tune", "groups": "depth", "suggest": "measure", "check": "measure", "tell": "ask",
+    "serve": "report", "plot": "report", "export": "report",
+}  # fmt: skip
 
 
-class Verb(LiteralHelp):
+def module_of(verb: str) -> str:
+    """The module that holds a verb."""
+    return f"depthlr.cli.{SHARED_FILES.get(verb, verb)}"
+
+
+class Verb(TyperCommand):
     """A verb whose module is imported when it is called: importing torch takes two seconds."""
 
     def load(self) -> TyperCommand:
         """Import the verb, and return its command with all parameters."""
+        assert self.name is not None
         single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-        module = import_module(f"depthlr.cli.{self.name}")
+        module = import_module(module_of(self.name))
         options = getattr(module, "COMMAND", {})
         function = report_exit()(getattr(module, f"{self.name}_command"))
-        single.command(self.name, cls=LiteralHelp, **options)(function)
+        single.command(self.name, **options)(function)
         command = get_command(single)
         assert isinstance(command, TyperCommand)
         return command

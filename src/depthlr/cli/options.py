@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ StudyFile = Annotated[str, typer.Argument(help="the .sqlite of a sweep, finished
 Input = Annotated[str | None, typer.Option(help="3x32x32, or ids:128:50257; the batch is added")]
 Json = Annotated[bool, typer.Option("--json", help="write JSON")]
 Timeout = Annotated[float | None, typer.Option(help="give a cell up after so many seconds")]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
+]
 Metric = Annotated[
     str | None,
     typer.Option(
@@ -27,6 +30,9 @@ Metric = Annotated[
         show_default="the study's own",
     ),
 ]
+DATA_HELP = "a data set as depthlr data names it, or your own as package.module:callable"
+LOSS_HELP = "cross_entropy, or your own as package.module:function"
+OPTIMIZER_HELP = "sgd, momentum, adam, adamw or muon"
 RANDOM = "random"  # standard normal inputs or random ids, with separable classes
 DEFAULT_LOSS = "cross_entropy"
 DEFAULT_SEEDS = 8  # energy.persistent.SEEDS; importing it would import torch
@@ -37,12 +43,9 @@ SQLITE_HEADER = b"SQLite format 3\0"
 class MeasurementOptions:
     """What a model is measured on, and how often."""
 
-    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam, adamw or muon")] = "sgd"
-    data: Annotated[
-        str,
-        typer.Option(help="random inputs, a data set as depthlr data names it, or your own as package.module:callable"),
-    ] = RANDOM
-    loss: Annotated[str, typer.Option(help="cross_entropy, or your own as package.module:function")] = DEFAULT_LOSS
+    optimizer: Annotated[str, typer.Option(help=OPTIMIZER_HELP)] = "sgd"
+    data: Annotated[str, typer.Option(help=f"random inputs, {DATA_HELP}")] = RANDOM
+    loss: Annotated[str, typer.Option(help=LOSS_HELP)] = DEFAULT_LOSS
     folder: Annotated[str | None, typer.Option(help="where the data set lies")] = None
     batch: Annotated[int, typer.Option(help="examples in the batch of one optimizer step")] = 64
     seeds: Annotated[int, typer.Option(help="initializations to measure")] = 3
@@ -57,38 +60,28 @@ RATE_MEASUREMENT = MeasurementOptions(seeds=DEFAULT_SEEDS)
 
 
 def expand_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb an option for each field of the dataclasses that it takes.
+    """Give a verb an option for each field of the dataclass that it takes as `options`.
 
     Args:
-        verb: A function for typer. The default of a dataclass parameter is an instance, which has the defaults.
+        verb: A function for typer. The default of `options` is an instance, which has the defaults.
     """
     signature = inspect.signature(verb, eval_str=True)
-    expanded: dict[str, Any] = {}
+    options = signature.parameters["options"]
+    fields = inspect.signature(options.annotation, eval_str=True).parameters
     parameters = []
     for parameter in signature.parameters.values():
-        kind = parameter.annotation
         own = [parameter]
-        if is_dataclass(kind):
-            expanded[parameter.name] = kind
-            hints = get_type_hints(kind, include_extras=True)
-            own = [
-                parameter.replace(name=name, annotation=hints[name], default=getattr(parameter.default, name))
-                for name in _names(kind)
-            ]
+        if parameter is options:
+            own = [field.replace(default=getattr(options.default, name)) for name, field in fields.items()]
         parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
 
     @wraps(verb)
     def expanded_verb(**values: Any) -> None:
-        for parameter, kind in expanded.items():
-            values[parameter] = kind(*[values.pop(name) for name in _names(kind)])
+        values["options"] = options.annotation(**{name: values.pop(name) for name in fields})
         verb(**values)
 
     expanded_verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return expanded_verb
-
-
-def _names(kind: Any) -> list[str]:
-    return [field.name for field in fields(kind)]
 
 
 def given_options(context: typer.Context, names: Iterable[str]) -> list[str]:
@@ -120,8 +113,5 @@ def is_study_file(name: str) -> bool:
         return True  # if it is missing or damaged, the error is about a study
     if not os.path.isfile(name):
         return False  # a pipe cannot be read twice
-    try:
-        with open(name, "rb") as file:
-            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
-    except OSError:
-        return False  # the next reader raises the error
+    with open(name, "rb") as file:
+        return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER

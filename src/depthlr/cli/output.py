@@ -11,8 +11,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-LINE_EVERY = 60.0  # seconds between two lines of progress where there is no terminal
-
 
 class PlainConsole(Console):
     """A console that prints text as it is: a model's name may contain [brackets] and :colons:."""

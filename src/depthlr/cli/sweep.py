@@ -13,7 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from depthlr.cli.fit import fit_json
-from depthlr.cli.options import Json, Timeout, expand_options, is_study_file, parse_sizes
+from depthlr.cli.options import (
+    DATA_HELP,
+    LOSS_HELP,
+    OPTIMIZER_HELP,
+    Json,
+    RetryFailed,
+    Timeout,
+    expand_options,
+    is_study_file,
+    parse_sizes,
+)
 from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.cluster.cluster import Cluster
@@ -22,8 +32,8 @@ from depthlr.formatting import rate_text
 from depthlr.models.spec import parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.present.findings import slope_of
+from depthlr.present.landscape import LEAST_WIDTH, text_landscape
 from depthlr.present.report import optimum_json
-from depthlr.present.terminal import LEAST_WIDTH, text_landscape
 from depthlr.present.text import loss_label, tuned_text
 from depthlr.study.description import Study, read_study, study_from_dict
 from depthlr.study.results import Results
@@ -44,20 +54,10 @@ class StudyOptions:
     result: Annotated[
         str | None, typer.Option(help="the file it writes its loss to, such as out/{size}-{seed}-{rate}/metrics.json")
     ] = None
-    key: Annotated[str | None, typer.Option(help="the entry of its JSON that holds the loss", show_default="loss")] = (
-        None
-    )
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="a data set as depthlr data names it, or your own as package.module:callable", show_default="digits"
-        ),
-    ] = None
-    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum, adam, adamw or muon", show_default="sgd")] = None
-    loss: Annotated[
-        str | None,
-        typer.Option(help="cross_entropy, or your own as package.module:function", show_default="cross_entropy"),
-    ] = None
+    key: Annotated[str | None, typer.Option(help="the entry of its JSON with the loss", show_default="loss")] = None
+    data: Annotated[str | None, typer.Option(help=DATA_HELP, show_default="digits")] = None
+    optimizer: Annotated[str | None, typer.Option(help=OPTIMIZER_HELP, show_default="sgd")] = None
+    loss: Annotated[str | None, typer.Option(help=LOSS_HELP, show_default="cross_entropy")] = None
     batch: Annotated[int | None, typer.Option(help="examples a step", show_default="128")] = None
     steps: Annotated[int | None, typer.Option(help="steps a run", show_default="100")] = None
     search: Annotated[str | None, typer.Option(help="adaptive, or grid for every rate", show_default="adaptive")] = None
@@ -96,9 +96,7 @@ def sweep_command(
     serve: Annotated[bool, typer.Option("--serve", help="show a live page of it, to this computer alone")] = False,
     timeout: Timeout = None,
     retries: Annotated[int, typer.Option(min=0, help="try a cell again whose process died")] = 1,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
-    ] = False,
+    retry_failed: RetryFailed = False,
     on: Annotated[
         str | None, typer.Option(help="train on a cluster: ray or slurm", show_default="this machine")
     ] = None,
@@ -160,11 +158,9 @@ def _described_study(options: StudyOptions, out: Path | None) -> tuple[Study, Pa
     if "model" in given:
         spec = parse_spec(given["model"])
         name = spec.name.replace(":", "-")
-        known = ZOO[spec.name].defaults if spec.family == "zoo" else {}
-        deeper = [argument for argument in ("layers", "blocks") if argument in known]
-        if "vary" not in given and not deeper:
+        if "vary" not in given and spec.family != "zoo":
             raise DepthlrError(f"{spec} needs --vary: name the argument that makes it deeper, such as n_layer.")
-        given.setdefault("vary", *deeper[:1])
+        given.setdefault("vary", "blocks" if spec.family == "zoo" and "blocks" in ZOO[spec.name].defaults else "layers")
     path = out or Path(f"{name}.sqlite")
     tables: dict[str, Any] = {"name": path.stem}
     for table, entries in TABLES.items():
@@ -177,16 +173,13 @@ def _print(results: Results, path: Path, json: bool) -> None:
     slopes = {"depth": slope_of(results, "depth"), size_name: slope_of(results, "size")}
     fits = {over: found for over, found in slopes.items() if found}
     if json:
-        optima = [optimum_json(results, curve) | {"cells": len(curve.rates)} for curve in results.curves]
-        lines = {}
-        for over, found in fits.items():
-            lines[over] = fit_json(found, {}, "depth" if over == "depth" else "size")
+        lines = {name: fit_json(found, {}, "depth" if name == "depth" else "size") for name, found in fits.items()}
         print_json(
             {
                 "study": results.study.to_dict(),
                 "store": str(path),
                 "cells": len(results.records),
-                "optima": optima,
+                "optima": [optimum_json(results, curve) | {"cells": len(curve.rates)} for curve in results.curves],
                 "fits": lines,
                 "notes": list(results.notes),
             }

@@ -10,7 +10,7 @@ import typer
 from depthlr import check
 from depthlr.cli.options import RATE_MEASUREMENT, Json, MeasurementOptions, expand_options, given_options
 from depthlr.cli.output import print_json, print_note, print_notes
-from depthlr.errors import DepthlrError, did_you_mean
+from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import ADAPTIVE, CarriedRate
 from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recommended_rule
@@ -55,12 +55,8 @@ def transfer_command(
         paths = [text.partition("?")[0] for text in (source, target)]
         of_library = any("/" in path or ":" in path for path in paths)  # timm/, hf/ and module:callable
         rule = recommended_rule(schedule=schedule, steps=steps, own_init=of_library)
-    if options.optimizer not in OPTIMIZER_FAMILIES and not _ignores_optimizer(rule):
-        near = did_you_mean(options.optimizer, OPTIMIZER_FAMILIES)
-        raise DepthlrError(
-            f"There is no optimizer {options.optimizer!r}{near}: choose one of {', '.join(OPTIMIZER_FAMILIES)}, or a "
-            "rule that is the same for every optimizer, such as constant."
-        )
+    if not _ignores_optimizer(rule):
+        check.one_of("--optimizer", options.optimizer, OPTIMIZER_FAMILIES)
     run = {"schedule": schedule, "steps": steps}
     if rule in MEASURING_RULES:
         carried = _measure_and_carry(rule, rate, (source, target), options, run)
@@ -70,21 +66,21 @@ def transfer_command(
         )
     else:
         carried = _carry_by_depth(rule, rate, (source, target), options, run)
-    command = None
+    timm = {}
     if target.startswith("timm/"):
         from depthlr.integrations.timm import train_command
 
         given = options.optimizer if given_options(context, ["optimizer"]) else None
-        command = train_command(target, carried.rate, optimizer=given)
+        timm["timm"] = train_command(target, carried.rate, optimizer=given)
     if json:
-        print_json(vars(carried) if command is None else {**vars(carried), "timm": command})
+        print_json(vars(carried) | timm)
         return
     print(rate_text(carried.rate))
     depths = f"depth {carried.source_depth:g} -> {carried.target_depth:g}"
     print_note(f"{carried.rule}: {depths}, {rate_text(rate)} x {carried.factor:.3g}")
     if carried.low is not None and carried.high is not None:
         print_note(f"{carried.coverage:.0%} interval {rate_text(carried.low)} to {rate_text(carried.high)}")
-    if command is not None:
+    for command in timm.values():
         print_note(f"timm: {command}")
         print_note("with all other options of the small run: weight decay, schedule, data and the rest")
     print_note(f"assumes: {carried.assumes}")
@@ -95,30 +91,28 @@ def transfer_command(
 
 def _ignores_optimizer(rule: str) -> bool:
     """Is the rate the same for every optimizer, and so is what is known of it?"""
-    if rule not in RULES:
+    found = RULES.get(rule)
+    if found is None or found.exponent_sgd is None:
         return False
-    found = RULES[rule]
-    same = found.exponent_sgd is not None and found.exponent_sgd == found.exponent_adam
-    return same and ADAPTIVE not in found.findings
+    return found.exponent_sgd == found.exponent_adam and ADAPTIVE not in found.findings
 
 
 def _carry_by_depth(
     rule: str, rate: float, ends: tuple[str, str], options: MeasurementOptions, run: dict[str, Any]
 ) -> CarriedRate:
-    # An unknown optimizer came here only with a rule that is the same for every optimizer.
-    optimizer = options.optimizer if options.optimizer in OPTIMIZER_FAMILIES else "sgd"
-    source_depth, target_depth = map(_number, ends)
-    if source_depth is not None and target_depth is not None and rule in RULES and RULES[rule].counts != "paths":
-        family = OPTIMIZER_FAMILIES[optimizer]
+    family = OPTIMIZER_FAMILIES.get(options.optimizer, "sgd")  # any, where the rule ignores the optimizer
+    depths: list[Any] = list(map(_number, ends))
+    if None not in depths and rule in RULES and RULES[rule].counts != "paths":
+        source_depth, target_depth = depths
         return RULES[rule].carry_depths(rate, source_depth, target_depth, family, **run)
     from depthlr.models.build import build
     from depthlr.trace.depth import effective_depth
     from depthlr.transfer.rules import transfer_rate
 
-    depths = []
-    for text, depth in zip(ends, (source_depth, target_depth), strict=True):
-        depths.append(effective_depth(*build(text, input=options.input, meta=True)) if depth is None else depth)
-    return transfer_rate(rate, *depths, rule=rule, optimizer=optimizer, **run)
+    for place, text in enumerate(ends):
+        if depths[place] is None:
+            depths[place] = effective_depth(*build(text, input=options.input, meta=True))
+    return transfer_rate(rate, *depths, rule=rule, family=family, **run)
 
 
 def _number(text: str) -> float | None:
@@ -131,28 +125,24 @@ def _number(text: str) -> float | None:
 def _measure_and_carry(
     rule: str, rate: float, ends: tuple[str, str], options: MeasurementOptions, run: dict[str, Any]
 ) -> CarriedRate:
-    from depthlr.cli.measure import measure_energies
-    from depthlr.cli.measurement import measurement_data, measurement_progress, prepare_measurement
+    from depthlr.cli.measurement import measurement_data, note_initialization, prepare_measurement
+    from depthlr.energy.energy import update_energy_over_seeds
     from depthlr.transfer.rules import transfer_rate
 
     for text in ends:
-        if text.replace(".", "", 1).isdigit():
+        if _number(text) is not None:
             raise DepthlrError(f"--rule {rule} measures two models, and {text} is a depth: name models.")
     if any(text.startswith(("timm/", "hf/")) for text in ends):
         options = replace(options, own_init=True)  # as the library's scripts train them
     on = measurement_data(options)
-    here, there = (prepare_measurement(text, on) for text in ends)
-    with measurement_progress(options, *ends):
-        if rule == "am-mup":
-            return transfer_rate(rate, *(measure_energies(one, on) for one in (here, there)), rule=rule)
-        return transfer_rate(
-            rate,
-            here.build,
-            there.build,
-            rule=rule,
-            batches=here.batches,
-            loss_fn=on.loss_fn,
-            optimizer=options.optimizer,
-            seeds=options.seeds,
-            **run,
-        )
+    made = [prepare_measurement(text, on) for text in ends]
+    given: dict[str, Any] = {"loss_fn": on.loss_fn, "optimizer": options.optimizer}
+    if rule == "am-mup":
+        seeds = range(options.seeds)
+        energies = [update_energy_over_seeds(build, seeds, batches[0], **given) for build, batches in made]
+        carried = transfer_rate(rate, *energies, rule=rule)
+    else:
+        (source, batches), (target, _) = made
+        carried = transfer_rate(rate, source, target, rule=rule, batches=batches, seeds=options.seeds, **given, **run)
+    note_initialization(options, *ends)
+    return carried

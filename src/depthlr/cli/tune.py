@@ -1,12 +1,17 @@
-"""`depthlr tune RECIPE.toml`: tune the small model, carry its rate to the large one, and check it by training."""
+"""`depthlr tune RECIPE.toml`: tune the small model, carry its rate to the large one, and check it by training.
+
+`depthlr demo` does so on embedded data. It tunes the target too, so every rule's error can be printed.
+"""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from math import log10
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,15 +19,16 @@ import typer
 
 from depthlr import check
 from depthlr.cli.files import write_file
-from depthlr.cli.measurement import progress_bar
-from depthlr.cli.options import Json, Timeout
-from depthlr.cli.output import print_json, print_note, print_notes, print_table
+from depthlr.cli.options import Json, RetryFailed, Timeout
+from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, tuning_page
 from depthlr.study.data import load_data
-from depthlr.study.description import read_study
+from depthlr.study.description import MOST_SEEDS, Data, Models, Search, Study, read_study
+from depthlr.study.results import Results
 from depthlr.study.tune import (
     CHECK_RECORD,
     STEP_SHARE,
@@ -35,6 +41,7 @@ from depthlr.study.tune import (
     verification_study,
 )
 from depthlr.training.executor import Limits
+from depthlr.training.training import Training
 
 
 def tune_command(
@@ -53,9 +60,7 @@ def tune_command(
         int | None, typer.Option(help="processes that train side by side on a CPU", min=1, show_default="one a core")
     ] = None,
     timeout: Timeout = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="train the cells again that failed in an earlier run")
-    ] = False,
+    retry_failed: RetryFailed = False,
     report: Annotated[Path | None, typer.Option(help="also write all of it on one page: .html")] = None,
     json: Json = False,
 ) -> None:
@@ -68,21 +73,22 @@ def tune_command(
     if rate is not None:
         check.positive("--rate", rate)
     path = Path(recipe).with_suffix(".sqlite")
+    source = checked = None
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
         train = partial(train_study, workers=workers, limits=Limits(timeout), retry_failed=retry_failed)
         examples, _ = load_data(study)
         if verify:
             check_steps(study, examples, share)  # before the source is trained
-        source = None if rate is not None else train(source_study(study), path)
-        found = rate if source is None else tuned_rate(source, f". Change [search] in {recipe}, and delete {path}")
-        assert found is not None
-        with progress_bar():
-            carried = carry_to_target(study, found, examples, rule)
-        checked = None
+        if rate is None:
+            source = train(source_study(study), path)
+            rate = tuned_rate(source, f". Change [search] in {recipe}, and delete {path}")
+        carried = carry_to_target(study, rate, examples, rule)
         if verify:
-            wanted = verification_study(study, carried.rate, examples, share)
-            checked = train(wanted, _check_path(path, carried.rate, share))
-    tuning = Tuning(study, found, source, carried, checked, share)
+            # A file for each carried rate and share, since another rate or length is another study.
+            length = "" if share == STEP_SHARE else f"-{share:g}"
+            check_path = path.with_name(f"{path.stem}-check-{carried.rate:.3g}{length}.sqlite")
+            checked = train(verification_study(study, carried.rate, examples, share), check_path)
+    tuning = Tuning(study, rate, source, carried, checked, share)
     if json:
         print_json(_as_json(tuning))
     else:
@@ -91,12 +97,6 @@ def tune_command(
         write_file(report, tuning_page(tuning).encode())
     if not json:
         print_note(f"{time.perf_counter() - start:.0f} s")
-
-
-def _check_path(path: Path, rate: float, share: float) -> Path:
-    """A file for each carried rate and share, since another rate or length is another study."""
-    length = "" if share == STEP_SHARE else f"-{share:g}"
-    return path.with_name(f"{path.stem}-check-{rate:.3g}{length}.sqlite")
 
 
 def print_tuning(tuning: Tuning) -> None:
@@ -133,3 +133,66 @@ def _as_json(tuning: Tuning) -> dict[str, Any]:
         "carried": asdict(tuning.carried),
         "check": check_json,
     }
+
+
+# The demo's task was fixed before its result was seen.
+RECIPE = Study(
+    "demo",
+    Models("resnet?width=16", "blocks", (2, 8)),
+    Training(
+        steps=200,
+        batch=64,
+        optimizer="adamw",
+        weight_decay=0.05,
+        decay="weights",
+        schedule="warmup-cosine",
+        warmup=0.1,
+        variance="own",
+        metric="validation",
+    ),
+    Data("digits", validation=0.25),
+    Search("adaptive", 1e-3, 1.0, 25, (0, 1)),
+)
+COMPARED = ("constant", "copy", "law", "measured")
+
+
+def demo_command(
+    steps: Annotated[int, typer.Option(help="training steps a run")] = 200,
+    seeds: Annotated[int, typer.Option(help="initializations and shuffles")] = 2,
+) -> None:
+    """Tune a small ResNet on embedded digits, carry its rate to a deeper one, tune that too: about a minute."""
+    start = time.perf_counter()
+    check.count("--seeds", seeds, most=MOST_SEEDS)
+    training = replace(RECIPE.training, steps=check.count("--steps", steps))
+    study = replace(RECIPE, training=training, search=replace(RECIPE.search, seeds=tuple(range(seeds))))
+    print_note(
+        f"1,797 handwritten digits, a quarter held out; AdamW, warm-up and cosine, {steps} steps of 64 examples, "
+        f"{count_text(seeds, 'seed')}; rates are judged by the validation loss at the end"
+    )
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
+        source = train_study(source_study(study), Path(folder) / "source.sqlite")
+        rate = tuned_rate(source)
+        target = replace(study, model=replace(study.model, sizes=study.model.sizes[1:]))
+        tuned = train_study(target, Path(folder) / "target.sqlite")
+    examples, _ = load_data(study)
+    carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
+    print_tuning(Tuning(study, rate, source, carried["constant"]))
+    _print_errors(tuned, carried)
+    print_note(f"{time.perf_counter() - start:.0f} s")
+
+
+def _print_errors(tuned: Results, carried: dict[str, CarriedRate]) -> None:
+    """Each rule's rate for the target beside the tuned one, with its error in decades."""
+    if not tuned.tuned_rates:
+        print_note(f"the target has no tuned rate to compare with: {'; '.join(tuned.notes)}")
+        return
+    (best,) = tuned.tuned_rates.values()
+    rows = []
+    for rule, found in carried.items():
+        holds = "-"
+        if found.low is not None and found.high is not None:
+            holds = "yes" if found.low <= best <= found.high else "no"
+        rows.append((rule, rate_text(found.rate), f"{abs(log10(found.rate / best)):.2f}", holds))
+    title = f"the target tuned by itself: {rate_text(best)} ({len(tuned.records)} runs)"
+    print_table(("rule", "carried rate", "error, decades", "interval holds it"), rows, title=title)
+    print_note("one task proves nothing: see docs/realbench.md and docs/transferbench.md")

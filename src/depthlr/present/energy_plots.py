@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import cycle
-from statistics import median, quantiles
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,13 +62,13 @@ def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | Non
     for name, marker, (key, measured) in zip(right_align(names), cycle(MARKERS), energies.items(), strict=False):
         seeds = energies_of(measured)
         depth = len(measured.units)
-        quartiles: dict[float, tuple[float, float, float]] = {}  # by relative depth
+        across, quartiles = [], []
         for unit in range(depth):
             values = [e.units[unit].energy for e in seeds if e.units[unit].energy > 0]
             if values:  # energy 0 has no logarithm
-                quartiles[(unit + 1) / depth] = quartiles_of(values)
-        across = list(quartiles)
-        low, middle, high = map(list, zip(*quartiles.values(), strict=True)) if quartiles else ([], [], [])
+                across.append((unit + 1) / depth)
+                quartiles.append(np.quantile(values, (0.25, 0.5, 0.75)))
+        low, middle, high = np.reshape(quartiles, (-1, 3)).T
         label = f"{name}   {number_text(median(e.mean for e in seeds))}"
         gid = f"energy-{key}"
         axes.plot(across, middle, color=colours[key], lw=1.5, marker=marker, ms=3.5, label=label, gid=gid)
@@ -89,43 +88,15 @@ def energy_profile(energies: Mapping[float | str, Energies], *, axes: Axes | Non
     return axes
 
 
-def quartiles_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile."""
-    if len(values) < 2:
-        return values[0], values[0], values[0]
-    first, middle, third = quantiles(values, n=4, method="inclusive")
-    return first, middle, third
-
-
 def energies_of(measured: Energies) -> tuple[Energy, ...]:
     """The energies of all seeds."""
     return (measured,) if isinstance(measured, Energy) else measured.energies
 
 
-@dataclass(frozen=True)
-class DepthCheck:
-    """Fits of the rate for energy 1 over depth: of mean and readout energy, and of persistent energy if measured."""
+def depth_fits(energies: Mapping[float, Energies], persistent: Fit | None = None) -> dict[str, Fit]:
+    """Fit the rates for energy 1 of all seeds over effective depth, by the name of the energy.
 
-    mean: Fit
-    readout: Fit
-    persistent: Fit | None = None
-
-    @property
-    def verdict(self) -> str:
-        """Whether the law holds, by persistent energy if measured, otherwise by mean energy."""
-        return verdict(self.persistent or self.mean)
-
-    @property
-    def fits(self) -> dict[str, Fit]:
-        """All fits, by the name of the energy."""
-        fits = {"mean energy": self.mean, "readout energy": self.readout}
-        if self.persistent is None:
-            return fits
-        return {"persistent energy": self.persistent, **fits}
-
-
-def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) -> DepthCheck:
-    """Fit the rates for energy 1 of all seeds over effective depth.
+    The first fit judges the law: that of persistent energy if it was measured, otherwise of mean energy.
 
     Args:
         energies: By effective depth.
@@ -133,20 +104,18 @@ def check_of(energies: Mapping[float, Energies], persistent: Fit | None = None) 
     """
     if len(energies) < 2:
         raise DepthlrError("A slope needs the energies of models at two depths or more: measure another depth.")
-    if persistent is not None and [point.depth for point in persistent.points] != sorted(energies):
-        raise DepthlrError("The fit of persistent energies is of other depths than these: measure both on one set.")
     places, mean, readout = [], [], []
     for depth, measured in energies.items():
         for energy in energies_of(measured):
             places.append(depth)
             mean.append(energy.mean)
             readout.append(energy.readout)
-    fits: list[Fit] = []
-    for name, values in (("unit", mean), ("readout", readout)):
+    fits = {} if persistent is None else {"persistent energy": persistent}
+    for name, values in (("mean energy", mean), ("readout energy", readout)):
         if min(values) <= 0:
-            raise DepthlrError(f"The step of some model moves no {name}, so no rate gives it energy 1: leave it out.")
-        fits.append(fit_power_law(places, [value**-0.5 for value in values]))  # rate^2 S(1) = 1
-    return DepthCheck(fits[0], fits[1], persistent)
+            raise DepthlrError(f"Some model has {name} 0, which no rate makes 1: leave it out.")
+        fits[name] = fit_power_law(places, [value**-0.5 for value in values])  # rate^2 S(1) = 1
+    return fits
 
 
 def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = None, axes: Axes | None = None) -> Axes:
@@ -157,13 +126,13 @@ def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = 
         persistent: The fit of rates for persistent energy 1 at the same depths (a `TransferCheck` has it).
         axes: Where to draw; new axes by default.
     """
-    found = check_of(energies, persistent)
+    fits = depth_fits(energies, persistent)
+    judged = next(iter(fits.values()))
     axes = axes_or_new(axes)
     axes.set(xscale="log", yscale="log")
     depths = sorted(energies)
     reach = np.geomspace(depths[0] / 1.08, depths[-1] * 1.08, 60).tolist()
     shown: list[float] = []
-    fits = found.fits
     for index, (name, fit) in enumerate(fits.items()):
         colour = category_colours(axes, len(fits))[index]
         points = {point.depth * OFFSET ** (2 * index - len(fits) + 1): point for point in fit.points}
@@ -173,7 +142,7 @@ def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = 
         shown += [rate for _, rate in places]
         shown += draw_intervals(axes, points, colour)
         shown += draw_fit(axes, fit, reach, colour, lw=1.5)
-    shown += draw_law(axes, reach, [(persistent or found.mean).by_law(depth) for depth in reach])
+    shown += draw_law(axes, reach, [judged.by_law(depth) for depth in reach])
     axes.set(
         xlim=(reach[0], reach[-1]),
         ylim=(min(shown) / 1.3, max(shown) * 1.3),
@@ -183,5 +152,5 @@ def depth_check(energies: Mapping[float, Energies], *, persistent: Fit | None = 
     depth_axis(axes.xaxis, depths)
     log_axis(axes.yaxis)
     add_legend(axes, "below", columns=1)
-    set_title(axes, textwrap.fill(found.verdict, LINE), bold=True)
+    set_title(axes, textwrap.fill(verdict(judged), LINE), bold=True)
     return axes

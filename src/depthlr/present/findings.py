@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.formatting import signed
@@ -19,6 +20,7 @@ from depthlr.study.results import Over, Results
 
 DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
 MOST_NOTES = 30
+Value = TypeVar("Value")
 
 
 class Judgement(StrEnum):
@@ -122,56 +124,35 @@ def rate_rows(results: Results, curves: Sequence[Curve], slopes: Mapping[Over, F
     places: Mapping[int, float] = results.depths or {size: size for size in sizes}
     curves_of = Counter(curve.size for curve in curves)
     rows: list[RateRow] = []
-    start: tuple[float, float] | None = None  # depth and rate from which the law starts: the shallowest that has a rate
-    for size in sorted(curves_of):
-        best, rate, place = results.inside(size), results.tuned_rates.get(size), places.get(size)
-        if start is None and rate is not None and place is not None:
-            start = (place, rate)
-        interval = loss = None
-        if best:
-            point = seed_point(1.0, [optimum.rate for optimum in best])
-            interval = seed_interval(point, results.study.search.spacing)
-            loss = statistics.fmean(optimum.loss for optimum in best)
-        rows.append(
-            RateRow(
-                size,
-                depth=place if results.depths else None,
-                rate=rate,
-                interval=interval,
-                seeds=len(best),
-                left_out=curves_of[size] - len(best),
-                loss=loss,
-                fitted=_fitted_rate(fit, place),
-                law=_rate_by_law(start, place),
-                doubt=results.doubts.get(size),
-            )
-        )
+    start: tuple[float, float] | None = None  # rate and depth from which the law starts: the shallowest that has a rate
     for size in [*sizes, *(factor * sizes[-1] for factor in DEEPER)]:
-        place = _depth_of(places, size)
-        rate = _fitted_rate(fit, place)
-        if size > max(curves_of) and fit is not None and place is not None and rate is not None:
-            depth, interval = place if results.depths else None, fit.interval_at(place)
-            rows.append(RateRow(size, depth, rate, interval, 0, 0, None, rate, _rate_by_law(start, place)))
+        place, rate = _depth_of(places, size), results.tuned_rates.get(size)
+        if start is None and rate is not None and place is not None:
+            start = (rate, place)
+        fitted = by_law = None
+        if fit is not None and place is not None:
+            fitted = _or_none(fit.predict, place)
+        if start is not None and place is not None:
+            by_law = _or_none(transfer_by_power, *start, place)
+        depth = place if results.depths else None
+        if size in curves_of:
+            best = results.inside(size)
+            interval = loss = None
+            if best:
+                point = seed_point(1.0, [optimum.rate for optimum in best])
+                interval = seed_interval(point, results.study.search.spacing)
+                loss = statistics.fmean(optimum.loss for optimum in best)
+            seeds, left_out, doubt = len(best), curves_of[size] - len(best), results.doubts.get(size)
+            rows.append(RateRow(size, depth, rate, interval, seeds, left_out, loss, fitted, by_law, doubt))
+        elif size > max(curves_of) and fit is not None and place is not None and fitted is not None:
+            rows.append(RateRow(size, depth, fitted, fit.interval_at(place), 0, 0, None, fitted, by_law))
     return tuple(rows)
 
 
-def _fitted_rate(fit: Fit | None, depth: float | None) -> float | None:
-    """The rate of the line, or None if it is too small or too large for a float."""
-    if fit is None or depth is None:
-        return None
+def _or_none(function: Callable[..., Value], *arguments: Any) -> Value | None:
+    """What a function returns, or None where it cannot: no float holds the rate, or a line has too few points."""
     try:
-        return fit.predict(depth)
-    except DepthlrError:
-        return None
-
-
-def _rate_by_law(start: tuple[float, float] | None, place: float | None) -> float | None:
-    """The rate carried from the start by the law, or None if it is too small or too large for a float."""
-    if start is None or place is None:
-        return None
-    depth, rate = start
-    try:
-        return transfer_by_power(rate, depth, place)
+        return function(*arguments)
     except DepthlrError:
         return None
 
@@ -227,44 +208,26 @@ class Findings:
     @property
     def law_from(self) -> str:
         """The depth, or size, from which the law starts in the table of rates."""
-        first = next((row for row in self.rows if row.law is not None), None)
-        if first is None:
-            return ""
-        start = first.size if first.depth is None else first.depth
-        return f"{start:g}"
+        starts = [row.size if row.depth is None else row.depth for row in self.rows if row.law is not None]
+        return f"{starts[0]:g}" if starts else ""
 
 
 def findings(snapshot: Snapshot) -> Findings:
     """Everything that a report shows, from the results so far."""
     results = snapshot.results
-    curves = results.curves
+    curves, notes = results.curves, results.notes
     slopes: dict[Over, Fit | None] = {"depth": slope_of(results, "depth"), "size": slope_of(results, "size")}
-    left = results.search_state.estimate()
-    return Findings(
-        snapshot,
-        curves=curves,
-        slopes=slopes,
-        rows=rate_rows(results, curves, slopes) if curves else (),
-        notes=_shorten(results.notes),
-        to_come=left.likely,
-    )
-
-
-def _shorten(notes: tuple[str, ...]) -> tuple[str, ...]:
-    """At most `MOST_NOTES` notes: the first ones, and the last, which says if a sweep is unfinished."""
-    if len(notes) <= MOST_NOTES:
-        return notes
-    return (*notes[: MOST_NOTES - 1], f"and {len(notes) - MOST_NOTES} more of this kind", notes[-1])
+    rows = rate_rows(results, curves, slopes) if curves else ()
+    if len(notes) > MOST_NOTES:  # the last one says if a sweep is unfinished
+        notes = (*notes[: MOST_NOTES - 1], f"and {len(notes) - MOST_NOTES} more of this kind", notes[-1])
+    return Findings(snapshot, curves, slopes, rows, notes, to_come=results.search_state.estimate().likely)
 
 
 def slope_of(results: Results, over: Over) -> Fit | None:
-    """The line through the optima of a study, or None if it cannot be fitted.
+    """The line through the optima of a study, or None if it cannot be fitted: too few optima, or depths not counted.
 
     Args:
         results: The study.
         over: Effective depth, or the size that the study varies.
     """
-    try:
-        return results.fit(over)
-    except DepthlrError:  # too few optima yet, or the depths were not counted
-        return None
+    return _or_none(results.fit, over)

@@ -39,12 +39,11 @@ NOTHING: dict[str, Any] = {
     "curves": [], "rows": [], "fits": {"depth": None, "size": None},
 }  # fmt: skip
 UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}  # JSON has these characters inside strings only
-MOST_ROWS = 60  # in the table of rates
 WAITING = '<p class="verdict">Waiting for the study’s file: the sweep has not made it yet.</p>'
 PAGE_POINTS = 50_000  # on a page, over all curves
 FEWEST = 12  # points of one curve
 STEPS = 25  # points along the band of a fit
-LOSS_DIGITS = 5  # significant digits of a loss: more than a screen can show
+RATE_DIGITS, LOSS_DIGITS = 6, 5  # significant digits: more than a screen can show
 
 
 def page(found: Findings | None, *, live: bool = False, version: int = 0) -> str:
@@ -55,8 +54,8 @@ def page(found: Findings | None, *, live: bool = False, version: int = 0) -> str
         live: Whether the page asks its own server for updates.
         version: The number of the update that the page starts from.
     """
-    plot = NOTHING if found is None else plot_data(found)
-    return document("study.html", sections(found, live=live), page_title(found), plot, live=live, version=version)
+    words = sections(found, live=live)
+    return document("study.html", words, page_title(found), plot_data(found), live=live, version=version)
 
 
 def document(
@@ -78,7 +77,7 @@ def document(
         title=escape(title),
         live="true" if live else "false",
         policy=escape(policy(live=live)),
-        style=_style(),
+        style=_asset("page.css"),
         script=_script(),
         data=script_json({"version": version, "plot": plot}),
     )
@@ -91,22 +90,18 @@ def update(found: Findings | None, version: int) -> str:
         found: What the study shows, or None before the study has a file.
         version: The number of the update.
     """
-    plot = NOTHING if found is None else plot_data(found)
     words = sections(found, live=True)
-    return script_json({"version": version, "title": page_title(found), "sections": words, "plot": plot})
+    return script_json({"version": version, "title": page_title(found), "sections": words, "plot": plot_data(found)})
 
 
 def policy(*, live: bool = False) -> str:
     """The content-security policy: our own script and style, and nothing else."""
-    rules = [
-        "default-src 'none'",
-        f"script-src '{_csp_digest(_script())}'",
-        f"style-src '{_csp_digest(_style())}'",
-        "img-src data:",
-    ]
-    if live:
-        rules.append("connect-src 'self'")
-    return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
+    rules = ["default-src 'none'"]
+    for kind, text in (("script", _script()), ("style", _asset("page.css"))):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        rules.append(f"{kind}-src 'sha256-{digest}'")
+    rules += ["img-src data:", *(["connect-src 'self'"] if live else []), "base-uri 'none'", "form-action 'none'"]
+    return "; ".join(rules)
 
 
 def script_json(value: Any) -> str:
@@ -114,17 +109,9 @@ def script_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False).translate(UNSAFE)
 
 
-def _csp_digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
 @cache
 def _asset(name: str) -> str:
     return files("depthlr.present").joinpath(name).read_text(encoding="utf-8")
-
-
-def _style() -> str:
-    return _asset("page.css")
 
 
 def _script() -> str:
@@ -171,32 +158,25 @@ def _answer_html(found: Findings) -> str:
             f'<p class="headline"><span class="formula">rate ∝ {name}<sup>{signed(fit.slope)}</sup></span> '
             f'<span class="aside">{slope_interval_text(fit)}{fit.r2_text}</span></p>'
         )
-    tiles = [_slope_tile_html(found, "size")] if found.over == "depth" else []
+    tiles = []
+    sizes = found.slopes["size"]
+    if found.over == "depth" and sizes is not None:
+        span = slope_interval_text(sizes).replace("interval ", "", 1) if sizes.bounded else "no interval"
+        tiles.append(tile_html(f"slope over {found.name_of('size')}", signed(sizes.slope), f"{span}{sizes.r2_text}"))
     measured = [row for row in found.rows if row.seeds]
     deeper = [row for row in found.rows if row.carried]
     tiles += [_rate_tile_html(found, row) for row in (*measured[-1:], *deeper[:2])]
     return f'{law}<p class="verdict">{escape(found.verdict)}</p><dl class="tiles">{"".join(tiles)}</dl>'
 
 
-def _slope_tile_html(found: Findings, over: Over) -> str:
-    fit = found.slopes[over]
-    if fit is None:
-        return ""
-    span = slope_interval_text(fit).replace("interval ", "", 1) if fit.bounded else "no interval"
-    return tile_html(f"slope over {found.name_of(over)}", signed(fit.slope), f"{span}{fit.r2_text}")
-
-
 def _rate_tile_html(found: Findings, row: RateRow) -> str:
     assert row.rate is not None
     size = f"{found.name_of('size')} {row.size}"
     kind = "tuned rate" if row.seeds else "rate by the fit"
-    place, below = size, []
-    if row.depth is not None:
-        place, below = f"depth {row.depth:g}", [size]
-    interval = rate_interval_text(row)
-    if interval:
-        below.append(f"95 % {interval}")
-    return tile_html(f"{kind}, {place}", rate_text(row.rate), "\n".join(below))
+    place, below = (size, "") if row.depth is None else (f"depth {row.depth:g}", f"{size}\n")
+    if interval := rate_interval_text(row):
+        below += f"95 % {interval}"
+    return tile_html(f"{kind}, {place}", rate_text(row.rate), below.strip())
 
 
 def tile_html(label: str, value: str, below: str) -> str:
@@ -211,19 +191,13 @@ def tile_html(label: str, value: str, below: str) -> str:
 
 
 def _rates_html(found: Findings) -> str:
-    """The table of rates. Of more than `MOST_ROWS` measured sizes it shows every second, third, ... and the last."""
-    rows = found.rows
-    if not rows:
+    if not found.rows:
         return ""
-    step = math.ceil(len(rows) / MOST_ROWS)
-    shown = [row for index, row in enumerate(rows) if index % step == 0 or not row.seeds or index + 4 >= len(rows)]
-    depth = ["depth"] if found.over == "depth" else []
-    columns = [found.name_of("size"), *depth, "rate to use", "fit", f"law from {found.law_from}"]
-    table = table_html(columns, [_rate_row_html(row, with_depth=bool(depth)) for row in shown])
-    some = f"<p>{len(rows) - len(shown)} sizes between are not listed.</p>" if len(shown) < len(rows) else ""
+    columns = [found.name_of("size"), "depth", "rate to use", "fit", f"law from {found.law_from}"]
+    table = table_html(columns, map(_rate_row_html, found.rows))
     seeds = len(found.results.study.search.seeds)
     return (
-        f"{table}{some}"
+        f"{table}"
         f'<p class="fine">Measured sizes: geometric mean over up to {seeds} seeds, 95 % interval below it. '
         "Deeper sizes (<i>by the fit</i>) were not run. The law carries the first rate on by its −3/2.</p>"
     )
@@ -252,21 +226,19 @@ def row_html(title: object, *cells: str, kind: str = "") -> str:
     return f"<tr{named}><th scope=row>{title}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _rate_row_html(row: RateRow, with_depth: bool) -> str:
+def _rate_row_html(row: RateRow) -> str:
     rate = optional_rate_text(row.rate)
-    tag = ""
-    if row.carried:
-        tag = " <em>by the fit</em>"
-    elif row.left_out:
-        tag = f" <em>{row.left_out} left out</em>"
-    if row.doubt:
-        tag += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
     shown = rate if row.doubt else f"<b>{rate}</b>"  # a doubtful rate is not emphasized
-    interval = interval_html(rate_interval_text(row))
-    cells = [f"{shown}{tag}{interval}", optional_rate_text(row.fitted), optional_rate_text(row.law)]
-    if with_depth:
-        cells.insert(0, "–" if row.depth is None else f"{row.depth:g}")
-    return row_html(row.size, *cells, kind="carried" if row.carried else "")
+    if row.carried:
+        shown += " <em>by the fit</em>"
+    elif row.left_out:
+        shown += f" <em>{row.left_out} left out</em>"
+    if row.doubt:
+        shown += f" <em>{escape(row.doubt.partition(':')[0])}</em>"
+    shown += interval_html(rate_interval_text(row))
+    depth = "–" if row.depth is None else f"{row.depth:g}"
+    others = optional_rate_text(row.fitted), optional_rate_text(row.law)
+    return row_html(row.size, depth, shown, *others, kind="carried" if row.carried else "")
 
 
 def interval_html(text: str) -> str:
@@ -301,74 +273,62 @@ def facts_html(facts: Iterable[tuple[str, str]]) -> str:
     return f'<dl class="facts">{pairs}</dl>'
 
 
-def plot_data(found: Findings) -> dict[str, Any]:
+def plot_data(found: Findings | None) -> dict[str, Any]:
     """The numbers behind the plots, as JSON values.
 
     Rates are listed once, and curves refer to them by index. The loss of a diverged cell is null. Long curves are
     thinned, but they keep their optima.
     """
+    if found is None:
+        return NOTHING
     rates = sorted({rate for curve in found.curves for rate in curve.rates})
     rate_index = {rate: index for index, rate in enumerate(rates)}
     most = max(FEWEST, PAGE_POINTS // max(1, len(found.curves)))
-    longest = max((len(curve.rates) for curve in found.curves), default=0)
-    seeds = sorted({curve.seed for curve in found.curves})
     depths = found.results.depths or {}
-    sizes = dict.fromkeys(sorted(curve.size for curve in found.curves))
-    shown_sizes = [{"size": size, "depth": depths.get(size)} for size in sizes]
-    curves = [_curve_json(curve, rate_index, most) for curve in found.curves]
-    rows = [_row_json(row) for row in found.rows]
+    sizes = sorted({curve.size for curve in found.curves})
     return {
         "vary": found.results.study.model.size_name,
         "over": found.over,
         "loss": loss_label(found.results),
         "law": LAW_EXPONENT,
-        "sizes": shown_sizes,
-        "seeds": seeds,
-        "rates": list(map(_six_digits, rates)),
-        "curves": curves,
-        "rows": rows,
+        "sizes": [{"size": size, "depth": depths.get(size)} for size in sizes],
+        "seeds": sorted({curve.seed for curve in found.curves}),
+        "rates": [_rounded(rate, RATE_DIGITS) for rate in rates],
+        "curves": [_curve_json(curve, rate_index, most) for curve in found.curves],
+        "rows": [
+            {key: getattr(row, key) for key in ("size", "depth", "rate", "interval", "seeds")} for row in found.rows
+        ],
         "fits": {over: _fit_json(found, over) for over in found.slopes},
-        "thinned": longest > most,
+        "thinned": any(len(curve.rates) > most for curve in found.curves),
     }
-
-
-def thin(losses: Sequence[float], best: int | None, most: int) -> list[int]:
-    """Indices of at most about `most` points of a curve: evenly spaced ones, the ends, and those around the optimum.
-
-    Args:
-        losses: The losses of the curve.
-        best: The index of its optimum, if it has one.
-        most: About how many points to keep.
-    """
-    count = len(losses)
-    if count <= most:
-        return list(range(count))
-    kept = {0, count - 1, *(round(step * (count - 1) / (most - 1)) for step in range(most))}
-    if best is not None:
-        kept |= {index for index in range(best - 2, best + 3) if 0 <= index < count}
-    return sorted(kept)
 
 
 def _curve_json(curve: Curve, rate_index: dict[float, int], most: int) -> list[Any]:
     """[size, seed, indices of the rates, losses, index of the optimum among them or -1, its edge or null]"""
     best = curve.optimum
-    kept = thin(curve.losses, None if best is None else best.index, most)
+    kept = thin(len(curve.rates), None if best is None else best.index, most)
     rates = [rate_index[curve.rates[index]] for index in kept]
-    losses = [_loss_json(curve.losses[index]) for index in kept]
+    losses = [_rounded(curve.losses[index], LOSS_DIGITS) for index in kept]
     place, edge = (-1, None) if best is None else (kept.index(best.index), best.edge)
     return [curve.size, curve.seed, rates, losses, place, edge]
 
 
-def _row_json(row: RateRow) -> dict[str, Any]:
-    return {"size": row.size, "depth": row.depth, "rate": row.rate, "interval": row.interval, "seeds": row.seeds}
+def thin(count: int, best: int | None, most: int) -> list[int]:
+    """Indices of at most about `most` points of a curve: evenly spaced ones, the ends, and those around the optimum.
+
+    Args:
+        count: How many points the curve has.
+        best: The index of its optimum, if it has one.
+        most: About how many points to keep.
+    """
+    kept = {0, count - 1, *range(0, count, math.ceil(count / most))}
+    if best is not None:
+        kept |= set(range(max(0, best - 2), min(count, best + 3)))
+    return sorted(kept)
 
 
-def _six_digits(rate: float) -> float:
-    return float(f"{rate:.6g}")
-
-
-def _loss_json(loss: float) -> float | None:
-    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
+def _rounded(value: float, digits: int) -> float | None:
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def _fit_json(found: Findings, over: Over) -> dict[str, Any] | None:

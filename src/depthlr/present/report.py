@@ -24,7 +24,7 @@ from depthlr.present.text import (
 )
 from depthlr.study.curves import Curve
 from depthlr.study.follow import read_snapshot
-from depthlr.study.results import Over, Results
+from depthlr.study.results import Results
 
 
 def render_report(study: Path | str, format: str = "html", metric: str | None = None) -> str:
@@ -40,15 +40,13 @@ def render_report(study: Path | str, format: str = "html", metric: str | None = 
 
 def as_json(found: Findings) -> str:
     """Slopes, rates, optima and notes for programs. `depthlr export` writes the cells."""
-    slopes = {over: fit and _fit_json(fit) for over, fit in found.slopes.items()}
-    optima = [optimum_json(found.results, curve) for curve in found.curves]
     value = {
         "study": study_facts(found),
         "metric": metric_name(found.results),
-        "slopes": slopes,
+        "slopes": {over: fit and _fit_json(fit) for over, fit in found.slopes.items()},
         "verdict": found.verdict,
         "rates": list(map(vars, found.rows)),
-        "optima": optima,
+        "optima": [optimum_json(found.results, curve) for curve in found.curves],
         "cells": len(found.results.records),
         "to_come": found.to_come,
         "notes": list(found.notes),
@@ -60,10 +58,10 @@ def as_json(found: Findings) -> str:
 
 
 def _fit_json(fit: Fit) -> dict[str, Any]:
-    values = {"slope": fit.slope, "stderr": fit.stderr, "intercept": fit.intercept, "r2": fit.r2, "chi2": fit.chi2}
-    for name, value in values.items():
-        if value is not None and not math.isfinite(value):
-            values[name] = None
+    values = {}
+    for name in ("slope", "stderr", "intercept", "r2", "chi2"):
+        value = getattr(fit, name)
+        values[name] = value if value is not None and math.isfinite(value) else None
     return values | {"interval": list(fit.interval) if fit.bounded else None, "level": fit.level}
 
 
@@ -83,9 +81,7 @@ def optimum_json(results: Results, curve: Curve) -> dict[str, Any]:
 def markdown(found: Findings) -> str:
     """The page without its plots, for an issue or a notebook."""
     lines = [f"# {_escape(found.results.study.name)}", ""]
-    overs: tuple[Over, ...] = ("depth", "size") if found.over == "depth" else ("size",)
-    for over in overs:
-        fit = found.slopes[over]
+    for over, fit in found.slopes.items():
         if fit is not None:
             label = f"slope {signed(fit.slope)} over {_escape(found.name_of(over))}"
             lines.append(f"- **{label}**, {slope_interval_text(fit)}{fit.r2_text}")
@@ -95,14 +91,17 @@ def markdown(found: Findings) -> str:
     if found.notes:
         lines += ["## To mind", "", *(f"- {_escape(note)}" for note in found.notes), ""]
     facts = [f"- {name}: {_escape(value)}" for name, value in run_facts(found)]
-    lines += ["## What was run", "", *facts, "", "```bash", f"{_escape_fence(commands(found))}```"]
+    lines += ["## What was run", "", *facts, "", "```bash"]
+    # Three backquotes become TOML escapes, so that no text can end its code block.
+    lines.append(commands(found).replace("```", "\\u0060" * 3) + "```")
     return "\n".join(lines) + "\n"
 
 
 def _rates_table(found: Findings) -> list[str]:
     law = f"law from {found.law_from}"
     head = [_escape(found.name_of("size")), "depth", "rate to use", "95 % interval", "seeds", "fit", law]
-    return [_line(head), _line(["---:"] * len(head)), *(_line(_cells(row)) for row in found.rows)]
+    lines = [head, ["---:"] * len(head), *map(_cells, found.rows)]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
 def _cells(row: RateRow) -> list[str]:
@@ -113,18 +112,9 @@ def _cells(row: RateRow) -> list[str]:
     return [str(row.size), depth, rate, rate_interval_text(row) or "–", seeds, *predicted]
 
 
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _escape(text: str) -> str:
     """Put a backslash before each character that Markdown, or HTML in it, would interpret."""
     return re.sub(r"([\\`*_{}\[\]<>()#|&!~$])", r"\\\1", text)
-
-
-def _escape_fence(text: str) -> str:
-    """Write three backquotes as TOML escapes, so that the text cannot end its code block."""
-    return text.replace("```", "\\u0060" * 3)
 
 
 FORMATS: dict[str, Callable[[Findings], str]] = {"html": page, "markdown": markdown, "json": as_json}

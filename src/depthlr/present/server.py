@@ -8,22 +8,20 @@ random token, and a request must name this very host, which a rebound domain nam
 from __future__ import annotations
 
 import hmac
-import io
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from depthlr.errors import DepthlrError, kind_and_message
-from depthlr.present.findings import Findings, findings
+from depthlr.present.findings import findings
 from depthlr.present.page import page, policy, update
 from depthlr.study.follow import Follower, Snapshot
 
@@ -34,21 +32,19 @@ WATCHED = 3.0  # seconds after which a browser that did not ask has gone
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
 }
 
 
 @dataclass(frozen=True)
 class PageState:
-    """What is found, which version of it that is, and the text that brings a page there; or why there is none."""
+    """A version of the page as HTML, and the JSON that brings a page there; or why there is none, as text."""
 
-    found: Findings | None
     version: int
+    status: HTTPStatus
+    page: str
     update: str
-    fault: str | None = None
 
 
 class Live:
@@ -57,7 +53,7 @@ class Live:
     def __init__(self, study: Path | str, metric: str | None = None) -> None:
         self._follower, self._metric = Follower(study), metric
         self._lock = threading.Lock()
-        self._now = PageState(None, 0, update(None, 0))
+        self._now = _state(None, metric)
         self._rest_until = 0.0
         self.asked = 0.0  # when a browser last asked, and the version it then got
         self.seen = 0
@@ -69,19 +65,21 @@ class Live:
             if fresh or start >= self._rest_until:
                 snapshot = self._follower.read()
                 if snapshot is not None and snapshot.version != self._now.version:
-                    self._now = _moment(snapshot, self._metric)
+                    self._now = _state(snapshot, self._metric)
                 end = time.monotonic()
                 self._rest_until = end + (end - start) * (1 / SHARE - 1)
             return self._now
 
 
-def _moment(snapshot: Snapshot, metric: str | None) -> PageState:
+def _state(snapshot: Snapshot | None, metric: str | None) -> PageState:
+    version = 0 if snapshot is None else snapshot.version
     try:
-        found = findings(snapshot.by(metric))
-        return PageState(found, snapshot.version, update(found, snapshot.version))
+        found = None if snapshot is None else findings(snapshot.by(metric))
+        return PageState(version, HTTPStatus.OK, page(found, live=True, version=version), update(found, version))
     except Exception as error:  # whatever it is, the sweep goes on, and the browser is told
         says = str(error) if isinstance(error, DepthlrError) else f"({kind_and_message(error)})."
-        return PageState(None, snapshot.version, "", f"The page cannot be made: {says}")
+        fault = f"The page cannot be made: {says}\n"
+        return PageState(version, HTTPStatus.INTERNAL_SERVER_ERROR, fault, fault)
 
 
 class Server(ThreadingHTTPServer):
@@ -102,6 +100,10 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle of an answer is none of the sweep's business."""
 
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
     def wait_for_last_look(self) -> None:
         """Returns when the browsers that still ask have the latest version, or soon."""
         last = self.live.now(fresh=True).version
@@ -110,80 +112,47 @@ class Server(ThreadingHTTPServer):
             time.sleep(0.05)
 
 
-class _Until(io.RawIOBase):
-    """Reads a socket until a moment of the monotonic clock, however slowly its bytes drip."""
-
-    def __init__(self, connection: socket.socket, end: float) -> None:
-        self._connection, self._end = connection, end
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the request took too long")
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
-
-
 class Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of the page and of its data; everything else is refused."""
+    """GET of the page and of its data; everything else is refused."""
 
     server: Server
     server_version = "depthlr"
     sys_version = ""
-    timeout = 10  # seconds for a client to say all that it wants, and as many for it to take the answer
-
-    def setup(self) -> None:
-        super().setup()
-        self.rfile = io.BufferedReader(_Until(self.connection, time.monotonic() + self.timeout))
+    timeout = 10  # seconds that a client may be silent
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
         _, token, *rest = [*place.path.split("/"), ""]
+        live = self.server.live
         if self.headers.get("Host", "").lower() not in self.server.hosts:
             self._answer(HTTPStatus.FORBIDDEN, "This page is served to this computer alone.\n")
         elif not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.FORBIDDEN, "Open the whole address that depthlr printed: it holds a token.\n")
         elif rest[:-1] == [""]:
-            now = self.server.live.now()
-            if now.fault is not None:
-                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{now.fault}\n")
-            else:
-                self._answer(HTTPStatus.OK, page(now.found, live=True, version=now.version), "text/html")
+            now = live.now()
+            self._answer(now.status, now.page, "text/html")
         elif rest[:-1] == ["data"]:
-            self._data(parse_qs(place.query).get("since", [""])[0])
+            now = live.now()
+            live.asked = time.monotonic()
+            if place.query == f"since={now.version}":
+                self._answer(HTTPStatus.NO_CONTENT, "")
+            else:
+                self._answer(now.status, now.update, "application/json")
+            live.seen = now.version
         else:
             self._answer(HTTPStatus.NOT_FOUND, "There is nothing here.\n")
 
-    do_HEAD = do_GET
-
-    def _data(self, since: str) -> None:
-        live = self.server.live
-        now = live.now()
-        live.asked = time.monotonic()
-        if since == str(now.version):
-            self._answer(HTTPStatus.NO_CONTENT, "")
-        elif now.fault is not None:
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{now.fault}\n")
-        else:
-            self._answer(HTTPStatus.OK, now.update, "application/json")
-        live.seen = now.version
-
     def _answer(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
         body = text.encode()
-        self.connection.settimeout(self.timeout)
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", f"{policy(live=True)}; frame-ancestors 'none'")
         if status is not HTTPStatus.NO_CONTENT:
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Type", f"{kind if status is HTTPStatus.OK else 'text/plain'}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: the terminal belongs to the sweep."""
@@ -204,11 +173,8 @@ def serving(study: Path | str, port: int = 0, metric: str | None = None) -> Iter
     server = Server(study, port, metric)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
-    try:
+    with closing(server):
         try:
             yield server.url
         finally:
             server.wait_for_last_look()  # an interrupted sweep has last cells, too
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -136,7 +136,7 @@ def log_axis(axis: Axis) -> None:
 
 
 def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
-    """A log axis with the depths themselves as ticks, without those that are too close.
+    """A log axis with the depths themselves as ticks, with every second, third, ... if there are many.
 
     Args:
         axis: The axis.
@@ -144,22 +144,9 @@ def depth_axis(axis: Axis, depths: Iterable[float]) -> None:
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    shown = thin_ticks(sorted(set(depths)))
-    axis.set_major_locator(FixedLocator(shown))
+    axis.set_major_locator(FixedLocator(sorted(set(depths)), nbins=MOST_TICKS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
-
-
-def thin_ticks(depths: Sequence[float]) -> list[float]:
-    """The first and last depth, and those between that are at least a twelfth of the log axis apart."""
-    if len(depths) < 3:
-        return list(depths)
-    gap = math.log(depths[-1] / depths[0]) / MOST_TICKS
-    shown = [depths[0]]
-    for depth in depths[1:-1]:
-        if math.log(depth / shown[-1]) >= gap and math.log(depths[-1] / depth) >= gap:
-            shown.append(depth)
-    return [*shown, depths[-1]]
 
 
 def escape_label(text: object) -> str:
@@ -266,13 +253,15 @@ def add_legend(axes: Axes, place: LegendPlace = "right", title: str | None = Non
     return legend
 
 
-def set_title(axes: Axes, text: str, *, bold: bool = False) -> None:
+def set_title(axes: Axes, text: str, *, bold: bool = False, above: float = 0.0) -> None:
     """Set the title, at the left. Dollar signs are text and not mathematics.
 
     Args:
         axes: What it names.
         text: The title.
         bold: Whether it is bold.
+        above: The share of the axes' height that is taken above them.
     """
     weight = "bold" if bold else "normal"
-    axes.set_title(text, loc="left", fontsize=10.5, fontweight=weight, color=text_colour(axes), parse_math=False)
+    look: dict[str, Any] = {"fontsize": 10.5, "fontweight": weight, "color": text_colour(axes), "parse_math": False}
+    axes.set_title(text, loc="left", y=1 + above, **look)

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from depthlr.formatting import rate_text
+from depthlr.law.carried_rate import CarriedRate
 from depthlr.present import page
 from depthlr.present.findings import findings
 from depthlr.present.text import duration_text, file_stem, loss_label, write_study_command
@@ -25,9 +26,10 @@ def rates_table(tuning: Tuning) -> tuple[tuple[str, ...], list[tuple[str, ...]]]
     carried, model = tuning.carried, tuning.study.model
     columns = ("", model.size_name, "depth", "rate", f"{carried.coverage:.0%} interval", "from")
     cost = "given" if tuning.source is None else cost_text(tuning.source)
-    source = ("source", str(model.sizes[0]), f"{carried.source_depth:g}", rate_text(tuning.rate), "-", cost)
-    rate, rule = rate_text(carried.rate), f"{carried.rule}, x {carried.factor:.3g}"
-    target = ("target", str(model.sizes[1]), f"{carried.target_depth:g}", rate, interval_text(tuning), rule)
+    small, large = map(str, model.sizes)
+    source = ("source", small, f"{carried.source_depth:g}", rate_text(tuning.rate), "-", cost)
+    change, interval = f"{carried.rule}, x {carried.factor:.3g}", interval_text(carried)
+    target = ("target", large, f"{carried.target_depth:g}", rate_text(carried.rate), interval, change)
     return columns, [source, target]
 
 
@@ -55,8 +57,8 @@ def next_steps(tuning: Tuning) -> list[str]:
     """
     carried = tuning.carried
     steps = [f"train the target at {rate_text(carried.rate)}"]
-    if carried.low is not None and carried.high is not None:
-        ends = f"{rate_text(carried.low)} and {rate_text(carried.high)}"
+    if carried.low is not None:
+        ends = interval_text(carried).replace(" to ", " and ")
         steps.append(f"if you can afford two more runs, train it also at {ends}, and keep the best")
     if tuning.checked is None:
         steps.append("check the rate by training: the same command with --verify")
@@ -77,9 +79,8 @@ def cost_text(results: Results) -> str:
     return f"{runs}, {_seconds(results):.0f} s of training"
 
 
-def interval_text(tuning: Tuning) -> str:
+def interval_text(carried: CarriedRate) -> str:
     """`1.85e-2 to 3.74e-2`, or that there is none."""
-    carried = tuning.carried
     if carried.low is None or carried.high is None:
         return "not known"
     return f"{rate_text(carried.low)} to {rate_text(carried.high)}"
@@ -94,14 +95,13 @@ def tuning_page(tuning: Tuning) -> str:
     carried = tuning.carried
     change = f"{carried.rule}: the tuned rate × {carried.factor:.3g}"
     steps = "".join(f"<li>{escape(step[0].upper() + step[1:])}.</li>" for step in next_steps(tuning))
-    curve = "" if tuning.source else "hidden"
     words = {
         "status": "checked by training" if tuning.checked else "not checked by training",
         "answer": _answer_html(tuning),
         "notes": page.notes_html(notes_of(tuning)),
         "rates": _rates_html(tuning),
         "check": _check_html(tuning),
-        "curve": curve,
+        "curve": "" if tuning.source else "hidden",
         "next": f"<ul>{steps}</ul>",
         "rule": page.facts_html([("Rule", change), ("Assumes", carried.assumes), ("Evidence", carried.evidence)]),
         "run": page.run_html(_run_facts(tuning), "Run it again", _commands(tuning)),
@@ -112,26 +112,21 @@ def tuning_page(tuning: Tuning) -> str:
 def _answer_html(tuning: Tuning) -> str:
     carried, model = tuning.carried, tuning.study.model
     small, large = (f"{model.size_name} {size}" for size in model.sizes)
-    small += f", depth {carried.source_depth:g}"
-    kind, source = "given", "source given"
-    if tuning.source is not None:
-        kind, source = "tuned", f"source {_cost(tuning.source)}"
+    source = f"source {_cost(tuning.source)}" if tuning.source else "source given"
     check = f"check {_cost(tuning.checked)}" if tuning.checked else "no check"
     total = sum(_seconds(part) for part in (tuning.source, tuning.checked) if part)
+    kind = "tuned" if tuning.source else "given"
     depths = f"depth {carried.source_depth:g} to {carried.target_depth:g}\nrule {carried.rule}"
-    tiles = [
-        page.tile_html(
-            f"{kind} rate of the source", rate_text(tuning.rate), f"{small}, depth {carried.source_depth:g}"
-        ),
-        page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths),
-        page.tile_html("training time", duration_text(total), f"{source}\ncarrying without training\n{check}"),
-    ]
-    interval = f"{carried.coverage:.0%} interval {interval_text(tuning)}"
+    cost = f"{source}\ncarrying without training\n{check}"
+    of_source = f"{small}, depth {carried.source_depth:g}"
+    tiles = page.tile_html(f"{kind} rate of the source", rate_text(tuning.rate), of_source)
+    tiles += page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths)
+    tiles += page.tile_html("training time", duration_text(total), cost)
     verdict = f"The learning rate of {model.title} with {large}. {_check_verdict(tuning)}"
     return (
         f'<p class="headline"><span class="formula">{rate_text(carried.rate)}</span> '
-        f'<span class="aside">{interval}</span></p>'
-        f'<p class="verdict">{escape(verdict)}</p><dl class="tiles">{"".join(tiles)}</dl>'
+        f'<span class="aside">{carried.coverage:.0%} interval {interval_text(carried)}</span></p>'
+        f'<p class="verdict">{escape(verdict)}</p><dl class="tiles">{tiles}</dl>'
     )
 
 
