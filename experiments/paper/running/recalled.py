@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from depthlr.study.description import Study
 from depthlr.study.record import Content, Record
 from depthlr.training.cell import Cell, Outcome, has_diverged
-from depthlr.training.executor import Executor, Handle
+from depthlr.training.executor import Executor, Finished
 
 
 def beginnings(longer: Content, study: Study, steps: int, data_digest: str) -> dict[Cell, Outcome]:
@@ -26,26 +26,17 @@ def beginnings(longer: Content, study: Study, steps: int, data_digest: str) -> d
 
 
 class Recalling(Executor):
-    """Hands over the outcomes that are known, and submits all other cells to another executor."""
+    """Hands over the outcomes that are known, and gives all other cells to another executor."""
 
     def __init__(self, executor: Executor, known: Mapping[Cell, Outcome]) -> None:
-        super().__init__()
         self._executor, self._known = executor, known
-        self._running: dict[Handle, Handle] = {}  # ours, by the other executor's
 
-    def work(self, timeout: float | None = None) -> None:
-        while (handle := self._next()) is not None:
-            if handle.cell in self._known:
-                self._finish(handle, self._known[handle.cell])
-            else:
-                self._running[self._executor.submit(handle.cell)] = handle
-        if not self._finished:
-            for done in self._executor.wait():
-                self._finish(self._running.pop(done), done.result())
-
-    def stop(self, handle: Handle) -> bool:
-        theirs = next((theirs for theirs, ours in self._running.items() if ours is handle), None)
-        return theirs is not None and theirs.cancel()
+    def train_together(self, cells: Iterable[Cell]) -> Generator[Finished, None, None]:
+        wanted = list(cells)
+        recalled = [(cell, self._known[cell]) for cell in wanted if cell in self._known]
+        if recalled:
+            yield recalled
+        yield from self._executor.train_together(cell for cell in wanted if cell not in self._known)
 
 
 def _beginning(record: Record, steps: int) -> Outcome:

@@ -78,7 +78,6 @@ class FunctionExecutor(InProcess):
     """Trains cells by a function of the user's own."""
 
     def __init__(self, train: Callable[[float, int, int], float | Tensor]) -> None:
-        super().__init__()
         self._train = train
 
     def run(self, cell: Cell) -> Outcome:

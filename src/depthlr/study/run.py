@@ -121,6 +121,8 @@ def _train_waves(
                 for done in records:
                     state.add(done.cell, done.loss, done.seconds)
                     yield done
+        if state.missing == wave:
+            raise DepthlrError(f"The executor {type(executor).__name__} gave no result for {len(wave)} cells.")
 
 
 def _check_failures(size: int, failures: Mapping[int, Sequence[str]]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.training.capturable import CapturableRun, Start, draw_start
 from depthlr.training.cell import BLOW_UP, DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, failed_outcome, has_diverged
 from depthlr.training.device import explain_full_memory, matmul_precision
-from depthlr.training.executor import Executor, Handle
+from depthlr.training.executor import Executor, Finished
 from depthlr.training.task import Task
 
 MOST_LANES = 16
@@ -39,7 +40,7 @@ class _Lane:
     alive: Tensor  # pinned: had it not diverged at the last look
     draws: bool  # random numbers, at every step
     sums: dict[int, Tensor] = field(default_factory=dict)  # of each evaluation, on the device
-    handle: Handle | None = None  # of the cell that it trains
+    cell: Cell | None = None  # that it trains
     failure: Outcome | None = None  # of that cell
     done: int = 0  # steps queued, or all of them once it has diverged
     ran: int = 0  # steps queued
@@ -59,7 +60,6 @@ class GraphRunner(Executor):
         most: int = MOST_LANES,
         timeout: float | None = None,
     ) -> None:
-        super().__init__()
         self._task, self._timeout = task, timeout
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
@@ -89,30 +89,34 @@ class GraphRunner(Executor):
         """How a step is taken: captured, compiled or eager."""
         return self._ways[0]
 
-    def busy(self) -> bool:
-        return any(lane.handle is not None for lane in self._lanes)
+    def train_together(self, cells: Iterable[Cell]) -> Generator[Finished, None, None]:
+        waiting = deque(cells)
+        try:
+            while waiting or any(lane.cell for lane in self._lanes):
+                if finished := self._round(waiting):
+                    yield finished
+        finally:
+            for lane in self._lanes:
+                if lane.cell is not None:
+                    lane.stream.synchronize()
+                    lane.cell = None
 
-    def work(self, timeout: float | None = None) -> None:
+    def _round(self, waiting: deque[Cell]) -> Finished:
         """One round over the lanes: each begins a cell if it has none, queues steps, and hands over what is done."""
+        finished: Finished = []
         with torch.cuda.device(self._device):
             for lane in self._lanes:
-                if lane.handle is None and (handle := self._next()) is not None:
-                    lane.handle, lane.failure = handle, None
+                if lane.cell is None and waiting:
+                    lane.cell, lane.failure = waiting.popleft(), None
                     lane.failure = self._try(lane, self._begin)
-                if lane.handle is not None and lane.failure is None:
+                if lane.cell is not None and lane.failure is None:
                     lane.failure = self._try(lane, self._advance)
             for lane in self._lanes:
-                outcome = None if lane.handle is None else lane.failure or self._outcome(lane)
-                if lane.handle is not None and outcome is not None:
-                    self._finish(lane.handle, outcome)
-                    lane.handle = None
-
-    def stop(self, handle: Handle) -> bool:
-        for lane in self._lanes:
-            if lane.handle is handle:
-                lane.stream.synchronize()
-                lane.handle = None
-        return True
+                outcome = None if lane.cell is None else lane.failure or self._outcome(lane)
+                if lane.cell is not None and outcome is not None:
+                    finished.append((lane.cell, outcome))
+                    lane.cell = None
+        return finished
 
     def close(self) -> None:
         self._lanes.clear()
@@ -230,8 +234,8 @@ class GraphRunner(Executor):
 
     @explain_full_memory()
     def _begin(self, lane: _Lane) -> None:
-        assert lane.handle is not None
-        cell = lane.handle.cell
+        cell = lane.cell
+        assert cell is not None
         lane.done, lane.ran, lane.started = 0, 0, time.perf_counter()
         lane.looked = None
         torch.cuda.manual_seed(cell.seed)  # dropout; with several lanes nothing draws

@@ -33,7 +33,6 @@ class SerialRunner(InProcess):
 
     @explain_full_memory()
     def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
-        super().__init__()
         self._task, self._training = task, task.training
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
@@ -113,7 +112,6 @@ class SerialExecutor(InProcess):
     """
 
     def __init__(self, make_task: MakeTask, device: torch.device | str = "cpu") -> None:
-        super().__init__()
         self._make_task, self._device = make_task, device
         self._runners: dict[int, SerialRunner] = {}  # of one size at most
 
