@@ -177,12 +177,9 @@ class Results:
         places = self.depths if depths is None else depths
         if places is None or not set(self._inside) <= set(places):
             raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
-        if len(self._inside) < 2 and not self.complete:
-            raise DepthlrError("A slope needs optima at two sizes or more, and the sweep is not finished: run it on.")
         if len(self._inside) < 2:
-            raise DepthlrError(
-                "A slope needs optima inside the range at two sizes or more: add sizes, or widen the range of rates."
-            )
+            mend = "add sizes, or widen the range of rates" if self.complete else "run the sweep on, it is not finished"
+            raise DepthlrError(f"A slope needs optima inside the range at two sizes or more: {mend}.")
         at: list[float] = []
         rates: list[float] = []
         for size, optima in self._inside.items():
@@ -253,9 +250,6 @@ def read_results(path: Path | str, metric: str | None = None) -> Results:
     return results if metric is None else results.by(metric)
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet would compute
-
-
 def to_csv(results: Results, *, times: bool = False) -> str:
     """Results as CSV. Floats are written so that they read back the same, infinity as inf, an unknown depth as nothing.
 
@@ -266,7 +260,7 @@ def to_csv(results: Results, *, times: bool = False) -> str:
     columns = CSV_COLUMNS + TIMES if times else CSV_COLUMNS
     lines = [",".join(columns)]
     for row in results.rows(times=times):
-        lines.append(",".join(_field(row[column]) for column in columns))
+        lines.append(",".join(cell_text(row[column]) for column in columns))
     return "\n".join(lines) + "\n"
 
 
@@ -294,13 +288,3 @@ def cell_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _field(value: Any) -> str:
-    """Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula."""
-    if not isinstance(value, str):
-        return cell_text(value)
-    text = f"'{value}" if value.startswith(FORMULA) else value
-    if not set(text) & set(',"\r\n'):
-        return text
-    return '"' + text.replace('"', '""') + '"'

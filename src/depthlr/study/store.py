@@ -59,7 +59,7 @@ class Store:
 
     def content(self) -> Content:
         with _sentences(self.path):
-            found = _content(self.path, self._connection)
+            found = read_content(self.path, self._connection)
             return replace(found, damaged=(*self._dropped, *found.damaged))
 
     def record_environment(self, environment: Environment) -> None:
@@ -137,7 +137,7 @@ def open_store(
             with _transaction(connection):
                 if new:
                     _create(connection)
-                elif "NULL" in cell_columns(connection):  # a file from before runs were evaluated
+                elif "NULL" in _cell_columns(connection):  # a file from before runs were evaluated
                     for column in ("evaluations BLOB", "failure TEXT"):
                         connection.execute(f"ALTER TABLE cells ADD COLUMN {column}")
                 if needs_index:
@@ -158,7 +158,7 @@ def read_store(path: Path | str) -> Content:
             raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
     with _sentences(place), reading(place) as connection:
         check_pages(place, connection)
-        return _content(place, connection)
+        return read_content(place, connection)
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
     return found == ["ok"]
 
 
-def cell_columns(connection: sqlite3.Connection) -> str:
+def _cell_columns(connection: sqlite3.Connection) -> str:
     """The columns of a record, as a query names them; NULL for one that an older file has not.
 
     Args:
@@ -280,7 +280,7 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
 
 def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> None:
     """Refuse to mix new cells with those of another study, of other data, or of models that were changed since."""
-    cells = f"SELECT {cell_columns(connection)} FROM cells NOT INDEXED"
+    cells = f"SELECT {_cell_columns(connection)} FROM cells NOT INDEXED"
     found = connection.execute(f"SELECT DISTINCT size FROM ({cells}) WHERE coalesce(failure, '') = '' ORDER BY size")
     swept = [size for (size,) in found]
     if not swept:  # as a first run that failed leaves it
@@ -345,11 +345,11 @@ def _facts(path: Path, connection: sqlite3.Connection) -> Content:
         ) from error
 
 
-def _content(path: Path, connection: sqlite3.Connection) -> Content:
+def read_content(path: Path, connection: sqlite3.Connection) -> Content:
     facts = _facts(path, connection)
     records: dict[Cell, Record] = {}
     damaged = []
-    query = f"SELECT {cell_columns(connection)} FROM cells NOT INDEXED ORDER BY size, seed, rate"
+    query = f"SELECT {_cell_columns(connection)} FROM cells NOT INDEXED ORDER BY size, seed, rate"
     for row in connection.execute(query):
         found = read_record(row)
         if found is None:
