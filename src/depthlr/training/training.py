@@ -78,27 +78,23 @@ class Training:
         if not self.has_length:
             self._check_nothing_else()
             return
-        self._refuse("command", "steps or epochs are set too: the command has a length of its own")
-        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
-            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
-        check_optimizer("training.optimizer", self.optimizer)
-        if not is_python_name(check.text("training.schedule", self.schedule)):
-            check.one_of("training.schedule", self.schedule, SCHEDULES)
-        for entry, known in CHOICES.items():
-            if getattr(self, entry) != getattr(Training, entry):  # not the default, which may be None
-                check.one_of(f"training.{entry}", getattr(self, entry), known)
-        check.count("training.batch", self.batch)
+        self._check_names()
+        self._refuse_misplaced()
+        if self.optimizer == "momentum" and self.momentum is None:
+            set_entries(self, momentum=MOMENTUM)
+        if self.schedule in WARMING and self.warmup is None:
+            set_entries(self, warmup=WARMUP)
+        if self.schedule == "wsd" and self.cooldown is None:
+            set_entries(self, cooldown=COOLDOWN)
+        for entry, checked in CHECKS.items():
+            if getattr(self, entry) is not None:
+                set_entries(self, **{entry: checked(f"training.{entry}", getattr(self, entry))})
         if self.steps is not None and self.epochs is not None:
             raise DepthlrError("training has both of steps and epochs: give one of them, such as steps = 100.")
-        entry, length = ("training.steps", self.steps) if self.epochs is None else ("training.epochs", self.epochs)
-        check.count(entry, length, most=MOST_STEPS)
-        set_entries(
-            self,
-            weight_decay=check.number("training.weight_decay", self.weight_decay),
-            momentum=self._momentum(),
-            warmup=self._warmup(),
-        )
-        self._check_recipe()
+        if self.accumulate is not None and self.batch % self.accumulate:
+            raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
+        if self.warmup is not None:
+            self._check_warmup(self.warmup)
 
     @property
     def has_length(self) -> bool:
@@ -176,63 +172,80 @@ class Training:
                 raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
             raise DepthlrError(NO_LENGTH)
 
-    def _momentum(self) -> float | None:
-        if self.optimizer == "momentum":
-            return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
-        self._refuse("momentum", f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum")
-        return None
+    def _check_names(self) -> None:
+        """Entries that are one of a few words, or the user's own `package.module:function`."""
+        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
+            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
+        check_optimizer("training.optimizer", self.optimizer)
+        if not is_python_name(check.text("training.schedule", self.schedule)):
+            check.one_of("training.schedule", self.schedule, SCHEDULES)
+        for entry, known in CHOICES.items():
+            if getattr(self, entry) is not None:
+                check.one_of(f"training.{entry}", getattr(self, entry), known)
 
-    def _warmup(self) -> float | None:
-        if self.schedule not in WARMING:
-            reason = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
-            self._refuse("warmup", f"the schedule is {self.schedule}: {reason}")
-            return None
-        length = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup)
+    def _refuse_misplaced(self) -> None:
+        """Entries that only go with another one."""
+        adam = self.optimizer in {"adam", "adamw", "muon"}
+        takes_none, scheduled = f"{self.optimizer} takes none", f"the schedule is {self.schedule}"
+        warming = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
+        for entry, may_be_set, reason in (
+            ("command", False, "steps or epochs are set too: the command has a length of its own"),
+            ("momentum", self.optimizer == "momentum", f"{takes_none}: leave it out, or choose the optimizer momentum"),
+            ("betas", adam, takes_none),
+            ("eps", adam, takes_none),
+            ("muon", self.optimizer == "muon", f"the optimizer is {self.optimizer}"),
+            ("warmup", self.schedule in WARMING, f"{scheduled}: {warming}"),
+            ("cooldown", self.schedule == "wsd", scheduled),
+            ("label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own"),
+        ):
+            if not may_be_set:
+                self._refuse(entry, reason)
+
+    def _check_warmup(self, length: float) -> None:
         if length == 0:
-            cold = self.schedule.removeprefix("warmup").removeprefix("-") or "constant"
-            other = "" if self.schedule == "wsd" else f", or the schedule {cold}"
-            raise DepthlrError(f"training.warmup is 0: give a share of the steps, such as {WARMUP}{other}.")
+            raise DepthlrError(
+                f"training.warmup is 0: give a share of the steps, such as {WARMUP}, or a schedule without a warm-up."
+            )
         if length >= 1 and (length != round(length) or (self.steps is not None and length >= self.steps)):
             raise DepthlrError(
                 f"training.warmup is {length:g}: give a share below 1, or a whole number of steps below training.steps."
             )
-        return length
 
-    def _check_recipe(self) -> None:
-        """Entries that may be left out."""
-        adam = self.optimizer in {"adam", "adamw", "muon"}
-        self._refuse("betas", f"{self.optimizer} takes none", unless=adam)
-        self._refuse("eps", f"{self.optimizer} takes none", unless=adam)
-        self._refuse("muon", f"the optimizer is {self.optimizer}", unless=self.optimizer == "muon")
-        of_ours = "it is of cross_entropy alone, and the loss is your own"
-        self._refuse("label_smoothing", of_ours, unless=self.loss == LOSS)
-        self._refuse("cooldown", f"the schedule is {self.schedule}", unless=self.schedule == "wsd")
-        if self.betas is not None:
-            if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
-                raise DepthlrError(f"training.betas is {self.betas!r}: give two numbers, such as [0.9, 0.95].")
-            set_entries(
-                self, betas=tuple(check.number("an entry of training.betas", beta, below=1) for beta in self.betas)
-            )
-        below_one = partial(check.number, below=1)
-        checks: dict[str, Callable[[str, Any], float]] = {"clip": check.rate, "eps": check.rate}
-        checks |= {"label_smoothing": below_one, "ema": below_one}
-        for entry, checked in checks.items():
-            if getattr(self, entry) is not None:
-                set_entries(self, **{entry: checked(f"training.{entry}", getattr(self, entry))})
-        if self.accumulate is not None and self.batch % check.count("training.accumulate", self.accumulate):
-            raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
-        if self.schedule == "wsd":
-            share = COOLDOWN if self.cooldown is None else self.cooldown
-            set_entries(self, cooldown=check.number("training.cooldown", share, below=1))
-        if self.augment is not None:
-            set_entries(self, augment=parse_augment(self.augment))
-        if self.evaluate_at is not None:
-            shares = tuple(check.share("an entry of training.evaluate_at", share) for share in self.evaluate_at)
-            set_entries(self, evaluate_at=shares)
-
-    def _refuse(self, entry: str, reason: str, *, unless: bool = False) -> None:
-        if getattr(self, entry) is not None and not unless:
+    def _refuse(self, entry: str, reason: str) -> None:
+        if getattr(self, entry) is not None:
             raise DepthlrError(f"training.{entry} is set, but {reason}.")
+
+
+def _two_numbers(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise DepthlrError(f"{name} is {value!r}: give two numbers, such as [0.9, 0.95].")
+    return tuple(_below_one(f"an entry of {name}", number) for number in value)
+
+
+def _shares(name: str, value: Any) -> tuple[float, ...]:
+    return tuple(check.share(f"an entry of {name}", share) for share in value)
+
+
+_below_one = partial(check.number, below=1)
+_length = partial(check.count, most=MOST_STEPS)
+# What the other entries may be, and how they are kept.
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "steps": _length,
+    "epochs": _length,
+    "batch": check.count,
+    "accumulate": check.count,
+    "momentum": _below_one,
+    "weight_decay": check.number,
+    "warmup": check.number,
+    "cooldown": _below_one,
+    "betas": _two_numbers,
+    "eps": check.rate,
+    "clip": check.rate,
+    "label_smoothing": _below_one,
+    "ema": _below_one,
+    "augment": lambda _, value: parse_augment(value),
+    "evaluate_at": _shares,
+}
 
 
 def set_entries(frozen: Any, **values: Any) -> None:
