@@ -31,7 +31,7 @@ from depthlr.study import (
     tell,
     to_csv,
 )
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training import Cell, Executor, Task, Training, Workers
 from depthlr.training.cell import outcome_or_failure
 from depthlr.training.serial import SerialExecutor

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from depthlr.data.examples import Examples
-from depthlr.study.data import load_data
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.capturable import draw_start
 from depthlr.training.device import autocast
 from depthlr.training.schedule import factors_of

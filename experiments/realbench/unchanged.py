@@ -21,10 +21,9 @@ from torch import nn
 
 from depthlr.formatting import rate_text
 from depthlr.models.libraries import import_torchvision
-from depthlr.study.data import load_data
 from depthlr.study.description import Study, read_study
 from depthlr.study.run import sweep
-from depthlr.study.sizes import depths_of, task_at
+from depthlr.study.tasks import depths_of, load_data, task_at
 from depthlr.training.device import default_device
 from depthlr.training.executor import BySize, Executor
 from depthlr.training.graphs import GraphRunner

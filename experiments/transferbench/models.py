@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from depthlr.data.batches import batch_order
 from depthlr.data.examples import Examples
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import task_at
 from depthlr.training.device import default_device
 from experiments.transferbench.probe import Batch
 from experiments.transferbench.task import Task

@@ -19,7 +19,7 @@ from depthlr.cli.serve import serve_command
 from depthlr.errors import DepthlrError
 from depthlr.present.server import Handler, Live, serving
 from depthlr.study import Models, Search, Study, Training, open_store, read_results
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 STUDY = Study(

@@ -13,8 +13,7 @@ from tests.study.test_estimate import cells_per_pair
 
 from depthlr.study import Estimate, SearchState, missing_cells
 from depthlr.study.adaptive import APART, best_index, predict_optimum
-from depthlr.study.progress import LEAST_CELLS
-from depthlr.study.search import PLANS
+from depthlr.study.search import LEAST_CELLS, PLANS
 from depthlr.training.cell import Cell
 from experiments.landscape import Landscape, landscape, study
 from experiments.speed.search import score

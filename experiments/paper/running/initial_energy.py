@@ -8,9 +8,8 @@ from depthlr.data.examples import Examples
 from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.energy import EnergyOverSeeds, update_energy
 from depthlr.energy.persistent import DrawnRate, persistent_energy, rate_over_draws
-from depthlr.study.data import epoch_steps
 from depthlr.study.description import Study
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import epoch_steps, task_at
 
 
 def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> EnergyOverSeeds:

@@ -9,7 +9,7 @@ import torch
 
 from depthlr.data.examples import Examples
 from depthlr.study.description import Study
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import task_at
 from depthlr.training.cell import Cell
 from depthlr.training.task import Task
 from experiments.plain_loop import train_plainly

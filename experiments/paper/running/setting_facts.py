@@ -10,7 +10,7 @@ from typing import Any
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, study_from_dict
-from depthlr.study.environment import Environment
+from depthlr.study.record import Environment
 from experiments.running import PROVENANCE, SAMPLED
 from experiments.tables import Shape, an_object, damaged, or_else, read_text, shaped, truth
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from depthlr.data.examples import Examples
 from depthlr.study.description import Study
-from depthlr.study.progress import Progress
 from depthlr.study.results import Results, read_results
-from depthlr.study.sizes import depths_of, training_in_steps
+from depthlr.study.search import Progress
 from depthlr.study.store import open_store, read_store
+from depthlr.study.tasks import depths_of, training_in_steps
 from depthlr.training.cell import Cell, Outcome
 from depthlr.training.device import default_device
 from experiments.paper.running.carried import COLUMNS as CARRIED

@@ -20,9 +20,9 @@ from depthlr.cli.train_study import train_study
 from depthlr.cli.tune import print_tuning
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.study.data import load_data
 from depthlr.study.description import MOST_SEEDS, Data, Models, Search, Study
 from depthlr.study.results import Results
+from depthlr.study.tasks import load_data
 from depthlr.study.tune import Tuning, carry_to_target, source_study, tuned_rate
 from depthlr.training.training import Training
 

@@ -15,9 +15,9 @@ from rich.table import Table
 from depthlr.cli.output import LINE_EVERY, PlainConsole
 from depthlr.present.text import duration_text, tuned_text
 from depthlr.study.description import Study
-from depthlr.study.progress import Estimate, Progress
 from depthlr.study.record import Record
 from depthlr.study.results import Results
+from depthlr.study.search import Estimate, Progress
 from depthlr.training.cell import Cell
 
 

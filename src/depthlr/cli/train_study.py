@@ -16,12 +16,10 @@ from depthlr.cli.output import print_note
 from depthlr.cli.sweep_progress import SweepProgress
 from depthlr.models.spec import parse_spec
 from depthlr.present.server import serving
-from depthlr.study.data import load_data
 from depthlr.study.description import Study
-from depthlr.study.executors import OpenCluster, executor_for
 from depthlr.study.results import Results
 from depthlr.study.run import SweepInterrupted, sweep
-from depthlr.study.sizes import depths_of
+from depthlr.study.tasks import OpenCluster, depths_of, executor_for, load_data
 from depthlr.training.executor import Limits
 
 

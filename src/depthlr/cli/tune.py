@@ -21,8 +21,8 @@ from depthlr.cli.train_study import train_study
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, tuning_page
-from depthlr.study.data import load_data
 from depthlr.study.description import read_study
+from depthlr.study.tasks import load_data
 from depthlr.study.tune import (
     CHECK_RECORD,
     STEP_SHARE,

@@ -19,11 +19,10 @@ import numpy as np
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Search, Study
-from depthlr.study.judge import Judge, make_record
-from depthlr.study.record import Record
+from depthlr.study.record import Judge, Record, make_record
 from depthlr.study.search import search_state
-from depthlr.study.sizes import depths_of
 from depthlr.study.store import open_store, read_store
+from depthlr.study.tasks import depths_of
 from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.command import KEY, fill_template
 
@@ -81,10 +80,8 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
             if before is not None and (before.loss, before.failure) == (told.loss, told.failure):
                 continue
             if before is not None and not before.failure:
-                raise DepthlrError(
-                    f"line {number} tells the loss {told.loss:g} of a cell that has {before.loss:g}: nothing was kept; "
-                    "leave that line out."
-                )
+                wrong = f"tells the loss {told.loss:g} of a cell that has {before.loss:g}"
+                raise DepthlrError(f"line {number} {wrong}: nothing was kept; leave that line out.")
             known[told.cell] = new[told.cell] = told
         store.put(*new.values())
     return len(new)

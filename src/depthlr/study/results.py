@@ -17,9 +17,7 @@ from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.study.curves import Curve, chance_loss, doubts
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment
-from depthlr.study.judge import stored_metric
-from depthlr.study.record import Content, Record
+from depthlr.study.record import Content, Environment, Record, stored_metric
 from depthlr.study.search import SearchState, search_state
 from depthlr.study.store import read_store
 from depthlr.training.cell import Cell
@@ -54,11 +52,8 @@ class Results:
             metric: `budget`, `last_epoch`, `validation`, `validation@0.5` after half of the steps, or `error`, which is
                 1 - accuracy at the end. The cells that were run are those that the study's own metric asked for.
         """
-        if metric not in self.metrics and not self._stores(metric):
-            raise DepthlrError(
-                f"The metric {metric!r} was not stored with the cells of {self.study.name}: choose from "
-                f"{', '.join(self.metrics)}."
-            )
+        if metric not in self.metrics:
+            raise DepthlrError(f"The metric {metric!r} was not stored: choose from {', '.join(self.metrics)}.")
         return replace(self, chosen_metric=None if metric == self.study.training.metric else metric)
 
     @property

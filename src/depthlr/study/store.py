@@ -17,7 +17,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,14 +25,15 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
-from depthlr.study.environment import Environment
 from depthlr.study.lock import lock
-from depthlr.study.record import RECORD_COLUMNS, Content, Record, read_facts, read_record
+from depthlr.study.record import RECORD_COLUMNS, Content, Environment, Record, read_facts, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
 SCHEMA = 2  # 1 had no digests of the facts; its files are read, and the first writer adds them
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+RESUME = "undo the change to resume it, choose another file, or delete this one"
+ANEW = "restore a copy of it, or move it away and run the sweep anew"
 NOT_OURS = "is not a study of depthlr, or lost its header: it was left as it is; name another .sqlite file"
 WRITE_TIMEOUT = 30.0  # seconds to wait for a reader or the writer to end its transaction
 SQL_TABLES = (
@@ -91,12 +92,8 @@ class Store:
         Args:
             records: The cells.
         """
-        marks = ", ".join("?" * len(RECORD_COLUMNS))
         with _sentences(self.path), _transaction(self._connection):
-            self._connection.executemany(
-                f"INSERT OR REPLACE INTO cells ({', '.join(RECORD_COLUMNS)}) VALUES ({marks})",
-                [one.row() for one in records],
-            )
+            _insert(self._connection, RECORD_COLUMNS, [one.row() for one in records])
 
 
 @contextmanager
@@ -260,11 +257,15 @@ def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
     sound = [row for row in rows if read_record(row[1:]) is not None]
     connection.execute("DROP TABLE cells")
     connection.execute(SQL_TABLES[1])
-    marks = ", ".join("?" * (1 + len(RECORD_COLUMNS)))
-    connection.executemany(f"INSERT OR REPLACE INTO cells (rowid, {', '.join(RECORD_COLUMNS)}) VALUES ({marks})", sound)
+    _insert(connection, ("rowid", *RECORD_COLUMNS), sound)
     connection.execute("REINDEX")
     kept = {row[0] for row in sound}
     return tuple(Cell(*row[1:4]) for row in rows if row[0] not in kept)
+
+
+def _insert(connection: sqlite3.Connection, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT OR REPLACE INTO cells ({', '.join(columns)}) VALUES ({marks})", rows)
 
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
@@ -288,23 +289,15 @@ def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> N
     stored = _facts(path, connection)
     if stored.study.digest != given.study.digest:
         changes = "; ".join(line for line in difference(stored.study, given.study) if not line.startswith(UNCOUNTED))
-        raise DepthlrError(
-            f"{path} holds another study ({changes}): undo the change to resume it, choose another file, or delete "
-            "this one."
-        )
+        raise DepthlrError(f"{path} holds another study ({changes}): {RESUME}.")
     if given.data_digest is not None and stored.data_digest not in (None, given.data_digest):
-        raise DepthlrError(
-            f"{path} was begun on other data (digest {stored.data_digest}, now {given.data_digest}): name the folder "
-            "of the data it was begun on, or choose another file."
-        )
+        digests = f"digest {stored.data_digest}, now {given.data_digest}"
+        raise DepthlrError(f"{path} was begun on other data ({digests}): {RESUME}.")
     before, now = stored.depths or {}, given.depths or {}
     changed = [size for size in swept if size in before and before[size] != now.get(size, before[size])]
     if changed:
         changes = "; ".join(f"{stored.study.model.size_name}={size}: {before[size]} -> {now[size]}" for size in changed)
-        raise DepthlrError(
-            f"{path} was begun on models of other depths ({changes}): undo the change to resume it, choose another "
-            "file, or delete this one."
-        )
+        raise DepthlrError(f"{path} was begun on models of other depths ({changes}): {RESUME}.")
 
 
 def _keep_facts(path: Path, connection: sqlite3.Connection, given: Content) -> None:
@@ -339,10 +332,7 @@ def _facts(path: Path, connection: sqlite3.Connection) -> Content:
     try:
         return read_facts(fact_rows(connection))
     except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
-        raise DepthlrError(
-            f"{path} holds no readable study ({error}), so its cells are lost: restore a copy of it, or "
-            "move it away and run the sweep anew."
-        ) from error
+        raise DepthlrError(f"{path} holds no readable study ({error}), so its cells are lost: {ANEW}.") from error
 
 
 def read_content(path: Path, connection: sqlite3.Connection) -> Content:
@@ -360,7 +350,7 @@ def read_content(path: Path, connection: sqlite3.Connection) -> Content:
 
 
 def _damaged_error(path: Path, how: str) -> str:
-    return f"{path} is damaged ({how}): restore a copy of it, or move it away and run the sweep anew."
+    return f"{path} is damaged ({how}): {ANEW}."
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

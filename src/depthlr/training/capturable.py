@@ -46,8 +46,7 @@ class CapturableRun:
         training = task.training
         self.device, self.examples, self._compiled = device, examples, compiled
         self.model = copy_model(task, model).to(self.device).train()
-        images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
-        if images:
+        if any(isinstance(m, nn.Conv2d) for m in self.model.modules()):  # the first of them converts its input
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average = None if training.ema is None else WeightAverage(task, self.model, training.ema)
         if compiled:
@@ -62,10 +61,8 @@ class CapturableRun:
         self.rate = torch.zeros((), device=self.device)
         self.losses = torch.zeros(steps, device=self.device)
         self.optimizers = training.make_optimizers(self.model, self.rate, captured=True)
-        self._step = TrainingStep(
-            task, self.model, self._feed or examples, self.optimizers, self.device, channels_last=images
-        )
-        self.held_out = None if held_out is None else HeldOut(task, held_out, self.device, channels_last=images)
+        self._step = TrainingStep(task, self.model, self._feed or examples, self.optimizers, self.device)
+        self.held_out = None if held_out is None else HeldOut(task, held_out, self.device)
 
     def load(self, start: Start, rate: float) -> None:
         """Begin a run at a rate. Asynchronous on a GPU.

@@ -40,11 +40,9 @@ class TrainingStep:
         examples: Examples | Feed,
         optimizers: Sequence[Optimizer],
         device: torch.device,
-        *,
-        channels_last: bool = False,
     ) -> None:
         self.model, self.optimizers = model, optimizers
-        self._examples, self._device, self._channels_last = examples, device, channels_last
+        self._examples, self._device = examples, device
         self._training, self._loss_fn = task.training, task.training_loss
         self._parameters = [p for p in model.parameters() if p.requires_grad]  # others have no gradient to ask for
 
@@ -71,8 +69,6 @@ class TrainingStep:
     def _loss(self, indices: Tensor, chance: Tensor) -> Tensor:
         inputs, target = self._examples.batch(indices)
         inputs, target, loss_fn = augment_batch(self._training.augment, inputs, target, chance, self._loss_fn)
-        if self._channels_last and inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
         with autocast(self._training.precision, self._device):
             return loss_on(self.model, inputs, target, loss_fn)
 
@@ -84,8 +80,8 @@ class HeldOut:
     of batches, is left out. It is the same in every pass of every cell.
     """
 
-    def __init__(self, task: Task, examples: Examples, device: torch.device, *, channels_last: bool = False) -> None:
-        self._examples, self._device, self._channels_last = examples, device, channels_last
+    def __init__(self, task: Task, examples: Examples, device: torch.device) -> None:
+        self._examples, self._device = examples, device
         self._loss_fn, self._precision = task.loss_fn, task.training.precision
         order = one_pass(examples)
         self.batches = math.ceil(len(order) / task.training.batch)
@@ -120,8 +116,6 @@ class HeldOut:
             inputs, target = self._feed.batch(self._feed.indices)
         else:
             inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
-        if self._channels_last and inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
         with eval_mode(model), autocast(self._precision, self._device):
             output = model(inputs)
             loss = self._loss_fn(output, target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,73 @@ COMMAND_ENTRIES = ("command", "result", "key", "shell")  # entries of a study th
 MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples is drawn before the first
 
 
+def set_entries(frozen: Any, **values: Any) -> None:
+    """Write the canonical form of entries into a frozen dataclass that is being made.
+
+    Args:
+        frozen: The dataclass.
+        values: The entries.
+    """
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)
+
+
+def entry(default: Any, checked: Callable[[str, Any], Any]) -> Any:
+    """An entry of a study's table, as the field of a dataclass.
+
+    Args:
+        default: Its value unless given. If that is None, the entry may be left out.
+        checked: Takes the entry's name and its value. It raises, or returns what is kept.
+    """
+    return field(default=default, metadata={"checked": checked})
+
+
+def check_entries(frozen: Any, table: str) -> None:
+    """Check the entries of a table that is being made, and keep what their checks return.
+
+    Args:
+        frozen: The dataclass.
+        table: The name of the table.
+    """
+    for one in fields(frozen):
+        value = getattr(frozen, one.name)
+        if "checked" in one.metadata and not (value is None and one.default is None):
+            set_entries(frozen, **{one.name: one.metadata["checked"](f"{table}.{one.name}", value)})
+
+
+def _choice(name: str, default: str | None) -> Any:
+    return entry(default, partial(check.one_of, known=CHOICES[name]))
+
+
+def _optimizer(name: str, value: Any) -> str:
+    check_optimizer(name, value)
+    return str(value)
+
+
+def _schedule(name: str, value: Any) -> str:
+    return value if is_python_name(check.text(name, value)) else check.one_of(name, value, SCHEDULES)
+
+
+def _loss(name: str, value: Any) -> str:
+    if value != LOSS and not is_python_name(check.text(name, value)):
+        raise DepthlrError(f"{name} is {value!r}: write {LOSS}, or your own as package.module:function.")
+    return str(value)
+
+
+def _two_numbers(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise DepthlrError(f"{name} is {value!r}: give two numbers, such as [0.9, 0.95].")
+    return tuple(_below_one(f"an entry of {name}", number) for number in value)
+
+
+def _shares(name: str, value: Any) -> tuple[float, ...]:
+    return tuple(check.share(f"an entry of {name}", share) for share in value)
+
+
+_below_one = partial(check.number, below=1)
+_length = partial(check.count, most=MOST_STEPS)
+
+
 @dataclass(frozen=True)
 class Training:
     """The length is given as steps or as epochs, not as both.
@@ -44,30 +111,34 @@ class Training:
     None does not count in a study's digest.
     """
 
-    optimizer: str = "sgd"
-    momentum: float | None = None  # of the optimizer `momentum`
-    weight_decay: float = 0.0
-    schedule: str = "constant"  # a name, or package.module:function of the step number
-    warmup: float | None = None  # below 1 a share of the steps, else a number of steps
-    batch: int = 128  # examples that one optimizer step sees
-    steps: int | None = None
-    epochs: int | None = None
-    precision: str = "fp32"
-    metric: str = "budget"  # mean loss of every step, of the last epoch's steps, or the loss on held-out data
-    variance: str = "gating"
-    branch_scale: str = "auto"
-    loss: str = LOSS  # or a function of the user's own, package.module:name, of output and target
-    betas: tuple[float, float] | None = None  # of Adam and AdamW, torch's unless given
-    eps: float | None = None  # of Adam and AdamW, torch's unless given
-    decay: str | None = None  # "weights": weight decay leaves out norms, biases and embeddings
-    muon: str | None = None  # "hidden": embeddings and head by AdamW, Muon's update scaled to the size of AdamW's
-    clip: float | None = None  # largest norm of the whole gradient
-    label_smoothing: float | None = None
-    accumulate: int | None = None  # parts into which a batch is split; gradients are averaged over them
-    ema: float | None = None  # decay of the average of weights that is evaluated
-    cooldown: float | None = None  # share of the steps over which the schedule `wsd` decays
-    augment: tuple[str, ...] | str | None = None  # ("flip", "crop=4", "mixup=0.2"), or package.module:function
-    evaluate_at: tuple[float, ...] | None = None  # shares of the steps after which a run is evaluated, besides its end
+    optimizer: str = entry("sgd", _optimizer)
+    momentum: float | None = entry(None, _below_one)  # of the optimizer `momentum`
+    weight_decay: float = entry(0.0, check.number)
+    schedule: str = entry("constant", _schedule)  # a name, or package.module:function of the step number
+    warmup: float | None = entry(None, check.number)  # below 1 a share of the steps, else a number of steps
+    batch: int = entry(128, check.count)  # examples that one optimizer step sees
+    steps: int | None = entry(None, _length)
+    epochs: int | None = entry(None, _length)
+    precision: str = _choice("precision", "fp32")
+    metric: str = _choice("metric", "budget")  # mean loss of all steps, of the last epoch's, or loss on held-out data
+    variance: str = _choice("variance", "gating")
+    branch_scale: str = _choice("branch_scale", "auto")
+    loss: str = entry(LOSS, _loss)  # or a function of the user's own, package.module:name, of output and target
+    betas: tuple[float, float] | None = entry(None, _two_numbers)  # of Adam and AdamW, torch's unless given
+    eps: float | None = entry(None, check.rate)  # of Adam and AdamW, torch's unless given
+    decay: str | None = _choice("decay", None)  # "weights": weight decay leaves out norms, biases and embeddings
+    # "hidden": embeddings and head by AdamW, Muon's update scaled to the size of AdamW's
+    muon: str | None = _choice("muon", None)
+    clip: float | None = entry(None, check.rate)  # largest norm of the whole gradient
+    label_smoothing: float | None = entry(None, _below_one)
+    # Parts into which a batch is split; gradients are averaged over them.
+    accumulate: int | None = entry(None, check.count)
+    ema: float | None = entry(None, _below_one)  # decay of the average of weights that is evaluated
+    cooldown: float | None = entry(None, _below_one)  # share of the steps over which the schedule `wsd` decays
+    # ("flip", "crop=4", "mixup=0.2"), or package.module:function
+    augment: tuple[str, ...] | str | None = entry(None, lambda _, value: parse_augment(value))
+    # Shares of the steps after which a run is evaluated, besides its end.
+    evaluate_at: tuple[float, ...] | None = entry(None, _shares)
     command: str | None = None  # trains a cell, with {rate}, {size} and {seed}
     result: str | None = None  # the file into which the command writes the loss; else it prints it
     key: str | None = None  # the entry that holds the loss, `loss` unless given
@@ -78,23 +149,18 @@ class Training:
         if not self.has_length:
             self._check_nothing_else()
             return
-        self._check_names()
+        check_entries(self, "training")
+        if self.steps is not None and self.epochs is not None:
+            raise DepthlrError("training has both of steps and epochs: give one of them, such as steps = 100.")
         self._refuse_misplaced()
         if self.optimizer == "momentum" and self.momentum is None:
             set_entries(self, momentum=MOMENTUM)
-        if self.schedule in WARMING and self.warmup is None:
-            set_entries(self, warmup=WARMUP)
+        if self.schedule in WARMING:
+            self._check_warmup(WARMUP if self.warmup is None else self.warmup)
         if self.schedule == "wsd" and self.cooldown is None:
             set_entries(self, cooldown=COOLDOWN)
-        for entry, checked in CHECKS.items():
-            if getattr(self, entry) is not None:
-                set_entries(self, **{entry: checked(f"training.{entry}", getattr(self, entry))})
-        if self.steps is not None and self.epochs is not None:
-            raise DepthlrError("training has both of steps and epochs: give one of them, such as steps = 100.")
         if self.accumulate is not None and self.batch % self.accumulate:
             raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
-        if self.warmup is not None:
-            self._check_warmup(self.warmup)
 
     @property
     def has_length(self) -> bool:
@@ -143,10 +209,7 @@ class Training:
             return
         used = template_fields("training.command", self.command)
         if not used >= {"rate", "size"}:
-            raise DepthlrError(
-                f"training.command is {self.command!r}: write {{rate}} and {{size}} where the script takes the "
-                "learning rate and the size of the model."
-            )
+            raise DepthlrError(f"training.command is {self.command!r}: write {{rate}} and {{size}} into it.")
         if not self.shell:
             try:
                 shlex.split(self.command)
@@ -154,13 +217,9 @@ class Training:
                 raise DepthlrError(f"training.command is {self.command!r} ({error}): close the quotes.") from error
         if self.result is not None and not template_fields("training.result", self.result) >= used:
             names = ", ".join(f"{{{name}}}" for name in sorted(used))
-            raise DepthlrError(
-                f"training.result is {self.result!r}: write {names} into it, so that every cell has its own file."
-            )
+            raise DepthlrError(f"training.result is {self.result!r}: write {names} into it, as every cell has a file.")
         if self.key is not None:
             check.text("training.key", self.key)
-        if not isinstance(self.shell, bool | None):
-            raise DepthlrError(f"training.shell is {self.shell!r}: write true or false.")
         set_entries(self, key=None if self.key == KEY else self.key, shell=self.shell or None)
 
     def _check_nothing_else(self) -> None:
@@ -171,17 +230,6 @@ class Training:
             if self.command is not None:
                 raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
             raise DepthlrError(NO_LENGTH)
-
-    def _check_names(self) -> None:
-        """Entries that are one of a few words, or the user's own `package.module:function`."""
-        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
-            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
-        check_optimizer("training.optimizer", self.optimizer)
-        if not is_python_name(check.text("training.schedule", self.schedule)):
-            check.one_of("training.schedule", self.schedule, SCHEDULES)
-        for entry, known in CHOICES.items():
-            if getattr(self, entry) is not None:
-                check.one_of(f"training.{entry}", getattr(self, entry), known)
 
     def _refuse_misplaced(self) -> None:
         """Entries that only go with another one."""
@@ -202,58 +250,13 @@ class Training:
                 self._refuse(entry, reason)
 
     def _check_warmup(self, length: float) -> None:
+        mend = "give a share below 1, or a whole number of steps below training.steps"
         if length == 0:
-            raise DepthlrError(
-                f"training.warmup is 0: give a share of the steps, such as {WARMUP}, or a schedule without a warm-up."
-            )
-        if length >= 1 and (length != round(length) or (self.steps is not None and length >= self.steps)):
-            raise DepthlrError(
-                f"training.warmup is {length:g}: give a share below 1, or a whole number of steps below training.steps."
-            )
+            mend = f"give a share of the steps, such as {WARMUP}, or a schedule without a warm-up"
+        if length == 0 or (length >= 1 and (length % 1 or (self.steps is not None and length >= self.steps))):
+            raise DepthlrError(f"training.warmup is {length:g}: {mend}.")
+        set_entries(self, warmup=length)
 
     def _refuse(self, entry: str, reason: str) -> None:
         if getattr(self, entry) is not None:
             raise DepthlrError(f"training.{entry} is set, but {reason}.")
-
-
-def _two_numbers(name: str, value: Any) -> tuple[float, ...]:
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise DepthlrError(f"{name} is {value!r}: give two numbers, such as [0.9, 0.95].")
-    return tuple(_below_one(f"an entry of {name}", number) for number in value)
-
-
-def _shares(name: str, value: Any) -> tuple[float, ...]:
-    return tuple(check.share(f"an entry of {name}", share) for share in value)
-
-
-_below_one = partial(check.number, below=1)
-_length = partial(check.count, most=MOST_STEPS)
-# What the other entries may be, and how they are kept.
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "steps": _length,
-    "epochs": _length,
-    "batch": check.count,
-    "accumulate": check.count,
-    "momentum": _below_one,
-    "weight_decay": check.number,
-    "warmup": check.number,
-    "cooldown": _below_one,
-    "betas": _two_numbers,
-    "eps": check.rate,
-    "clip": check.rate,
-    "label_smoothing": _below_one,
-    "ema": _below_one,
-    "augment": lambda _, value: parse_augment(value),
-    "evaluate_at": _shares,
-}
-
-
-def set_entries(frozen: Any, **values: Any) -> None:
-    """Write the canonical form of entries into a frozen dataclass that is being made.
-
-    Args:
-        frozen: The dataclass.
-        values: The entries.
-    """
-    for name, value in values.items():
-        object.__setattr__(frozen, name, value)

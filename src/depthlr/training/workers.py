@@ -140,10 +140,8 @@ def _write_task(make_task: MakeTask) -> Path:
     except BaseException as error:
         os.unlink(name)
         if isinstance(error, OSError | RuntimeError):  # torch's writer raises the latter where the disk is full
-            raise DepthlrError(
-                f"the examples cannot be written to {tempfile.gettempdir()} for the worker processes ({error}): set "
-                "TMPDIR to a folder with more room, or take one worker (depthlr sweep --workers 1), which needs none."
-            ) from error
+            failed = f"the examples cannot be written to {tempfile.gettempdir()} for the worker processes ({error})"
+            raise DepthlrError(f"{failed}: set TMPDIR to a folder with more room, or take --workers 1.") from error
         raise
     return Path(name)
 
