@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import Fit, fit_power_law
-from depthlr.study.curves import chance_loss, sizes_at_chance
+from depthlr.study.curves import by_size, chance_loss, least_loss
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
 from experiments.paper.columns import read_rows
@@ -27,6 +27,8 @@ from experiments.paper.running.jobs import chosen, home
 from experiments.paper.running.written import CELLS, read_written, record_of
 from experiments.paper.setting import Setting
 from experiments.tables import damaged
+
+LEARNT = 0.005  # the smallest relative improvement over guessing that counts as learning
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,9 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
         results = _decided(results)
     nothing: tuple[int, ...] = ()
     if place.protocol != "smoke":  # which trains a few steps
-        nothing = sizes_at_chance(results.curves, chance_loss(study))
+        chance = chance_loss(study) or math.inf
+        found = by_size(results.curves).items()
+        nothing = tuple(size for size, known in found if least_loss(known) > (1 - LEARNT) * chance)
     return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from depthlr.study.curves import LEARNT
 from experiments.pages import markdown_table
-from experiments.paper.page.kept import Kept, Sweep
+from experiments.paper.page.kept import LEARNT, Kept, Sweep
 from experiments.paper.page.words import NOT_YET, NOTHING, r2, rate, slope
 from experiments.paper.printed import Printed
 from experiments.paper.recipe import Recipe

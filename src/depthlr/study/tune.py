@@ -80,9 +80,10 @@ def check_recipe(study: Study) -> None:
             "rate with depthlr transfer --rate RATE --from MODEL --to MODEL --steps STEPS."
         )
     if study.model.spec is None:
-        raise DepthlrError("tune counts the depth of both models: add model.spec and model.vary to the recipe.")
+        raise DepthlrError("tune counts depths, so the recipe needs model.spec and model.vary: add them.")
     if len(study.model.sizes) != 2:
-        raise DepthlrError(f"model.sizes is {list(study.model.sizes)}: write two sizes, the source and the target.")
+        sizes = list(study.model.sizes)
+        raise DepthlrError(f"model.sizes is {sizes}: write two sizes, the source that is tuned and the target.")
 
 
 def source_study(study: Study) -> Study:

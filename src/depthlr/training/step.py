@@ -6,8 +6,7 @@ Both are tensor work on the device without a look at values, so that a CUDA grap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import chain
@@ -20,6 +19,7 @@ from torch.optim import Optimizer
 from depthlr.data.examples import Examples, one_pass
 from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.trace.interface import LossFn
+from depthlr.trace.preserve import force_eval_flags
 from depthlr.training.augment import augment_batch
 from depthlr.training.cell import Evaluation
 from depthlr.training.device import autocast
@@ -116,7 +116,7 @@ class HeldOut:
             inputs, target = self._feed.batch(self._feed.indices)
         else:
             inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
-        with eval_mode(model), autocast(self._precision, self._device):
+        with force_eval_flags(model), autocast(self._precision, self._device):
             output = model(inputs)
             loss = self._loss_fn(output, target)
         self.sums[0] += loss.double().reshape(())
@@ -135,22 +135,6 @@ class HeldOut:
         """
         loss, right, count = (self.sums if sums is None else sums).tolist()
         return Evaluation(steps, loss / self.batches, right / count if count else None)
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put the model into eval mode, and restore each module's mode afterwards.
-
-    Args:
-        model: The model.
-    """
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def copy_model(task: Task, model: nn.Module) -> nn.Module:
