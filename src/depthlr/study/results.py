@@ -53,7 +53,9 @@ class Results:
                 1 - accuracy at the end. The cells that were run are those that the study's own metric asked for.
         """
         if metric not in self.metrics:
-            raise DepthlrError(f"The metric {metric!r} was not stored: choose from {', '.join(self.metrics)}.")
+            raise DepthlrError(
+                f"The metric {metric!r} was not stored with the cells: choose from {', '.join(self.metrics)}."
+            )
         return replace(self, chosen_metric=None if metric == self.study.training.metric else metric)
 
     @property

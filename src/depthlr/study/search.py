@@ -37,25 +37,14 @@ class SearchState:
     Args:
         search: The grid, the seeds and the kind of search.
         sizes: The sizes of the models, in any order.
-        known: The losses of trained cells. Cells that the search does not ask for change nothing.
-        seconds: How long cells took, for the estimate.
     """
 
-    def __init__(
-        self,
-        search: Search,
-        sizes: Iterable[int],
-        known: Mapping[Cell, float] | None = None,
-        seconds: Mapping[Cell, float] | None = None,
-    ) -> None:
-        self._search, self._sizes = search, sorted(sizes)
+    def __init__(self, search: Search, sizes: Iterable[int]) -> None:
         self._losses: dict[Cell, float] = {}
-        self._counts = CellCounts(search, self._sizes)
-        self._plan = PLANS[search.kind](search, self._sizes)
+        self._counts = CellCounts(search, sorted(sizes))
+        self._plan = PLANS[search.kind](search, sorted(sizes))
         self._wave: list[Cell] = []
         self._missing: dict[Cell, None] = {}
-        for cell, loss in (known or {}).items():
-            self._keep(cell, loss, (seconds or {}).get(cell))
         self._advance()
 
     @property
@@ -71,11 +60,13 @@ class SearchState:
         """Add a loss. After the last one of a wave, `missing` is the next wave.
 
         Args:
-            cell: The trained cell.
+            cell: The trained cell. One that the search does not ask for changes nothing.
             loss: Its loss, infinite if it diverged.
             seconds: How long it took, if that is known.
         """
-        self._keep(cell, loss, seconds)
+        if cell not in self._losses:
+            self._counts.finish(cell, seconds, asked=cell in self._missing)
+        self._losses[cell] = loss
         if cell in self._missing:
             del self._missing[cell]
             if not self._missing:
@@ -92,11 +83,6 @@ class SearchState:
     def estimate(self) -> Estimate:
         """How many cells are still to come, and how long they take."""
         return self._counts.estimate()
-
-    def _keep(self, cell: Cell, loss: float, seconds: float | None) -> None:
-        if cell not in self._losses:
-            self._counts.finish(cell, seconds, asked=cell in self._missing)
-        self._losses[cell] = loss
 
     def _advance(self) -> None:
         """On to the first wave that has a cell whose loss is not known."""
@@ -119,7 +105,10 @@ def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, flo
         sizes: The sizes of the study.
         known: The loss of every trained cell.
     """
-    return SearchState(search, sizes, known).missing
+    state = SearchState(search, sizes)
+    for cell, loss in known.items():
+        state.add(cell, loss)
+    return state.missing
 
 
 def search_state(study: Study, records: Iterable[Record]) -> SearchState:
@@ -129,10 +118,10 @@ def search_state(study: Study, records: Iterable[Record]) -> SearchState:
         study: The study.
         records: Its finished cells.
     """
-    known = {record.cell: record for record in records}
-    losses = {cell: record.loss for cell, record in known.items()}
-    seconds = {cell: record.seconds for cell, record in known.items()}
-    return SearchState(study.search, study.model.sizes, losses, seconds)
+    state = SearchState(study.search, study.model.sizes)
+    for record in records:
+        state.add(record.cell, record.loss, record.seconds)
+    return state
 
 
 PRIOR_CELLS = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
