@@ -13,8 +13,7 @@ from depthlr.errors import DepthlrError
 from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Models, Search, Study, Training, parse_study, study_from_dict, to_toml
 from depthlr.study.description import SEARCHES, difference, read_study
-from depthlr.training.schedule import SCHEDULES, WARMING
-from depthlr.training.training import CHOICES
+from depthlr.training.training import CHOICES, SCHEDULES, WARMING
 
 TEXT = """
 name = "first"

@@ -48,9 +48,8 @@ from depthlr.training.capturable import CapturableRun, compile_repeated, draw_st
 from depthlr.training.cell import has_diverged
 from depthlr.training.executor import Attempt
 from depthlr.training.local import open_executor
-from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
-from depthlr.training.step import WeightAverage, copy_model
-from depthlr.training.task import Task
+from depthlr.training.task import Task, WeightAverage, copy_model
+from depthlr.training.training import SCHEDULES, WARMING, factors_of
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]

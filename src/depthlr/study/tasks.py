@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import cast
@@ -123,7 +124,7 @@ def training_in_steps(study: Study, examples: Examples) -> Training:
     given = study.training
     if given.epochs is None:
         return given
-    return given.for_steps(given.epochs * epoch_steps(study, examples))
+    return replace(given, steps=given.epochs * epoch_steps(study, examples), epochs=None)
 
 
 def _tensors(model: nn.Module) -> Iterator[Tensor]:

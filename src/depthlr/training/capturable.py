@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from depthlr.data.examples import Examples
 from depthlr.optimizers import reset_state
 from depthlr.training.feed import open_feed
-from depthlr.training.step import HeldOut, TrainingStep, WeightAverage, copy_model
-from depthlr.training.task import Task
+from depthlr.training.task import HeldOut, Task, TrainingStep, WeightAverage, copy_model
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, 
 from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess
 from depthlr.training.feed import open_feed
-from depthlr.training.step import HeldOut, TrainingStep, WeightAverage
-from depthlr.training.task import MakeTask, Task
+from depthlr.training.task import HeldOut, MakeTask, Task, TrainingStep, WeightAverage
 
 SEEDS_KEPT = 8  # whose order of examples is kept
 

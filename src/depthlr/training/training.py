@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,13 @@ from torch.optim import Optimizer
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import check_optimizer, make_optimizers
-from depthlr.python_name import is_python_name
+from depthlr.python_name import is_python_name, python_callable
 from depthlr.training.augment import parse_augment
 from depthlr.training.command import KEY, template_fields
-from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING, factors_of
 
+SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine", "linear", "warmup-linear", "wsd")
+WARMING = ("warmup", "warmup-cosine", "warmup-linear", "wsd")
+COOLDOWN = 0.2  # share of the steps over which `wsd` decays, unless told otherwise
 CHOICES = {
     "precision": ("fp32", "tf32", "bf16"),
     "metric": ("budget", "last_epoch", "validation"),
@@ -189,14 +192,6 @@ class Training:
         """The schedule's factor on the rate at every step."""
         return factors_of(self.schedule, self.run_steps, self.warmup or 0.0, self.cooldown or 0.0)
 
-    def for_steps(self, steps: int) -> Training:
-        """The same training with its length in steps.
-
-        Args:
-            steps: The steps of one run.
-        """
-        return replace(self, steps=steps, epochs=None)
-
     def evaluation_steps(self) -> tuple[int, ...]:
         """After how many steps a run is evaluated on held-out data: at the chosen shares and at its end."""
         steps = self.run_steps
@@ -204,8 +199,8 @@ class Training:
 
     def _check_command(self) -> None:
         if self.command is None:
-            for entry in COMMAND_ENTRIES[1:]:
-                self._refuse(entry, "there is no training.command")
+            for name in COMMAND_ENTRIES[1:]:
+                self._refuse(name, "there is no training.command")
             return
         used = template_fields("training.command", self.command)
         if not used >= {"rate", "size"}:
@@ -224,11 +219,11 @@ class Training:
 
     def _check_nothing_else(self) -> None:
         """Without steps and epochs nothing is trained here, so no entry may say how."""
-        for entry in fields(self):
-            if entry.name in COMMAND_ENTRIES or getattr(self, entry.name) == entry.default:
+        for one in fields(self):
+            if one.name in COMMAND_ENTRIES or getattr(self, one.name) == one.default:
                 continue
             if self.command is not None:
-                raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
+                raise DepthlrError(f"training.{one.name} is set beside training.command: pass it in the command.")
             raise DepthlrError(NO_LENGTH)
 
     def _refuse_misplaced(self) -> None:
@@ -236,7 +231,7 @@ class Training:
         adam = self.optimizer in {"adam", "adamw", "muon"}
         takes_none, scheduled = f"{self.optimizer} takes none", f"the schedule is {self.schedule}"
         warming = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
-        for entry, may_be_set, reason in (
+        for name, may_be_set, reason in (
             ("command", False, "steps or epochs are set too: the command has a length of its own"),
             ("momentum", self.optimizer == "momentum", f"{takes_none}: leave it out, or choose the optimizer momentum"),
             ("betas", adam, takes_none),
@@ -247,7 +242,7 @@ class Training:
             ("label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own"),
         ):
             if not may_be_set:
-                self._refuse(entry, reason)
+                self._refuse(name, reason)
 
     def _check_warmup(self, length: float) -> None:
         mend = "give a share below 1, or a whole number of steps below training.steps"
@@ -257,6 +252,44 @@ class Training:
             raise DepthlrError(f"training.warmup is {length:g}: {mend}.")
         set_entries(self, warmup=length)
 
-    def _refuse(self, entry: str, reason: str) -> None:
-        if getattr(self, entry) is not None:
-            raise DepthlrError(f"training.{entry} is set, but {reason}.")
+    def _refuse(self, name: str, reason: str) -> None:
+        if getattr(self, name) is not None:
+            raise DepthlrError(f"training.{name} is set, but {reason}.")
+
+
+def factors_of(schedule: str, steps: int, warmup: float = 0.0, cooldown: float = 0.0) -> list[float]:
+    """The factor of every step.
+
+    Args:
+        schedule: A name in `SCHEDULES`, or `package.module:function` of the step number, 0 at the first step.
+        steps: How many steps a run takes.
+        warmup: Steps over which the rate rises if at least 1, else a share of the steps.
+        cooldown: Share of the steps over which `wsd` decays.
+    """
+    if is_python_name(schedule):
+        function = python_callable(schedule)
+        return [_checked(schedule, step, function(step)) for step in range(steps)]
+    warm = 0
+    if schedule in WARMING:
+        warm = round(warmup) if warmup >= 1 else round(warmup * steps)
+    decay_from = warm
+    if schedule == "wsd":  # warm-up, stable, decay: constant after the warm-up, then linear over the cool-down
+        decay_from = max(warm, steps - round(cooldown * steps))
+    return [_factor(schedule, step, steps, warm, decay_from) for step in range(steps)]
+
+
+def _factor(schedule: str, step: int, steps: int, warm: int, decay_from: int) -> float:
+    """From 0 to 1 in the warm-up; after `decay_from`, from 1 to 0 after the last step."""
+    rise = min(1.0, (step + 1) / warm) if warm else 1.0
+    progress = max(0, step - decay_from) / max(1, steps - decay_from)
+    if schedule.endswith("cosine"):
+        return rise * (0.5 * (1 + math.cos(math.pi * progress)))
+    if schedule.endswith("linear") or schedule == "wsd":
+        return rise * (1 - progress)
+    return rise
+
+
+def _checked(name: str, step: int, factor: object) -> float:
+    if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+        raise DepthlrError(f"{name}({step}) returned {factor!r}: a schedule returns a finite factor of at least 0.")
+    return float(factor)
