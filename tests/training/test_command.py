@@ -93,7 +93,6 @@ def test_other_braces_are_refused_with_what_to_write(template: str, message: str
         ({"command": "train {size}"}, "write {rate} and {size}"),
         ({"command": "train '{rate} {size}"}, "close the quotes"),
         ({"command": "train {rate} {size}", "result": "out.json"}, "write {rate}, {size} into it"),
-        ({"command": "train {rate} {size}", "shell": 1}, "write true or false"),
         ({"command": "train {rate} {size}", "optimizer": "adam"}, "training.optimizer is set beside training.command"),
         ({"command": "train {rate} {size}", "steps": 10}, "training.command is set, but steps or epochs are set too"),
         ({"result": "{rate}", "steps": 10}, "training.result is set, but there is no training.command"),

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from depthlr.data.batches import batch_order
-from depthlr.data.examples import Examples, one_pass
+from depthlr.data.examples import Examples, is_on_host, one_pass
 from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.trace.interface import LossFn, readout_of
 from depthlr.trace.preserve import force_eval_flags
 from depthlr.training.augment import augment_batch, draw_chances
 from depthlr.training.cell import Evaluation
 from depthlr.training.device import autocast
-from depthlr.training.feed import Feed, open_feed
+from depthlr.training.feed import Feed
 from depthlr.training.training import Training
 
 IGNORED = -100  # the label that cross-entropy leaves out
@@ -169,23 +169,19 @@ class HeldOut:
         self.batches = math.ceil(len(order) / task.training.batch)
         batch = len(order) // self.batches  # equal batches for CUDA graphs; the remainder is dropped
         self._order = order[: self.batches * batch].view(self.batches, batch)
-        self._feed = open_feed(examples, batch, device, task.loaders)
-        if self._feed is None:
+        if not is_on_host(examples):
             self._order = self._order.to(device)
-        self._place = torch.zeros(1, dtype=torch.int64, device=device)
+        self._feed = Feed(examples, self.batches, batch, device, task.loaders)
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, right predictions, predictions
 
     def restart(self) -> None:
         """Begin a pass."""
-        self._place.zero_()
         self.sums.zero_()
-        if self._feed is not None:
-            self._feed.restart(self._order)
+        self._feed.restart(self._order)
 
     def advance(self) -> None:
         """Before each batch: read it, if the data stay on the host. No part of a captured evaluation."""
-        if self._feed is not None:
-            self._feed.advance()
+        self._feed.advance()
 
     @torch.no_grad()
     def add_batch(self, model: nn.Module) -> None:
@@ -194,10 +190,7 @@ class HeldOut:
         Args:
             model: The model.
         """
-        if self._feed is not None:
-            inputs, target = self._feed.batch(self._feed.indices)
-        else:
-            inputs, target = self._examples.batch(self._order.index_select(0, self._place).view(-1))
+        inputs, target = self._feed.batch(self._feed.take())
         with force_eval_flags(model), autocast(self._precision, self._device):
             output = model(inputs)
             loss = self._loss_fn(output, target)
@@ -206,7 +199,6 @@ class HeldOut:
             logits, labels = logits_and_labels(output, target)
             self.sums[1] += (logits.argmax(1) == labels).sum()
             self.sums[2] += (labels != IGNORED).sum()
-        self._place.add_(1)
 
     def evaluation(self, steps: int, sums: Tensor | None = None) -> Evaluation:
         """The evaluation after so many training steps, from the last pass or from stored sums.
