@@ -15,7 +15,7 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
-from depthlr.study.curves import Curve, chance_loss, doubts
+from depthlr.study.curves import Curve, by_size, chance_loss, doubts
 from depthlr.study.description import Study
 from depthlr.study.record import Content, Environment, Record, stored_metric
 from depthlr.study.search import SearchState, search_state
@@ -102,7 +102,11 @@ class Results:
         found: dict[tuple[int, int], list[Record]] = {}
         for record in self.records:
             found.setdefault((record.cell.size, record.cell.seed), []).append(record)
-        return tuple(self._curve(size, seed, found[size, seed]) for size, seed in found)
+        bounds, curves = (self.study.search.low, self.study.search.high), []
+        for (size, seed), records in found.items():
+            rates, losses = tuple(record.cell.rate for record in records), tuple(map(self.loss_of, records))
+            curves.append(Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds)))
+        return tuple(curves)
 
     def inside(self, size: int) -> tuple[Optimum, ...]:
         """The seeds' optima at a size; those at the edge of the range are left out, being bounds and no optima.
@@ -209,19 +213,10 @@ class Results:
         columns = (self.study.model.size_name, "seed", "cells", "best rate", "loss")
         return html_table(f"{self.study.name}: {len(self.records)} cells by {self.metric}", columns, rows, self.notes)
 
-    def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
-        rates = tuple(record.cell.rate for record in records)
-        losses = tuple(map(self.loss_of, records))
-        bounds = (self.study.search.low, self.study.search.high)
-        return Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds))
-
     @cached_property
     def _inside(self) -> dict[int, tuple[Optimum, ...]]:
-        found: dict[int, tuple[Optimum, ...]] = {}
-        for curve in self.curves:
-            if curve.optimum is not None and curve.inside:
-                found[curve.size] = (*found.get(curve.size, ()), curve.optimum)
-        return found
+        found = by_size([curve for curve in self.curves if curve.inside]).items()
+        return {size: tuple(curve.optimum for curve in curves if curve.optimum) for size, curves in found}
 
 
 def results_of(content: Content) -> Results:

@@ -82,7 +82,7 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
     """
     spec = study.model.spec_at(size)
     template, example = build(spec, input=examples.input)
-    plan = _plan(study, template, example)
+    plan = _plan(study.training, template, example)
     drawn = bool(plan) and all(step.become != "kept" for step in plan)
     whole = drawn and not any(True for _ in template.buffers())
 
@@ -100,18 +100,8 @@ def task_at(study: Study, size: int, examples: Examples, held_out: Examples | No
                 mine.copy_(theirs)
 
     loss_fn = mean_cross_entropy if study.training.loss == LOSS else python_callable(study.training.loss)
-    training = training_in_steps(study, examples)
-    data = study.data
-    return Task(
-        built,
-        initialize,
-        examples,
-        training,
-        loss_fn,
-        limit=data.limit,
-        held_out=held_out,
-        loaders=data.loaders or 0,
-    )
+    training, limit, loaders = training_in_steps(study, examples), study.data.limit, study.data.loaders or 0
+    return Task(built, initialize, examples, training, loss_fn, limit=limit, held_out=held_out, loaders=loaders)
 
 
 def training_in_steps(study: Study, examples: Examples) -> Training:
@@ -131,11 +121,11 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
     return chain(model.parameters(), model.buffers())
 
 
-def _plan(study: Study, model: nn.Module, example: Example) -> tuple[ParameterInit, ...]:
+def _plan(training: Training, model: nn.Module, example: Example) -> tuple[ParameterInit, ...]:
     """The planned initialization; nothing if the model keeps its builder's."""
-    if study.training.variance == "own":
+    if training.variance == "own":
         return ()
-    variance, scale = cast(Variance, study.training.variance), cast(BranchScale, study.training.branch_scale)
+    variance, scale = cast(Variance, training.variance), cast(BranchScale, training.branch_scale)
     return init_plan(model, example, variance=variance, branch_scale=scale)
 
 
