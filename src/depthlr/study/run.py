@@ -29,6 +29,8 @@ from depthlr.training.cell import Cell, Outcome
 from depthlr.training.executor import Executor, InProcess
 from depthlr.training.training import Training
 
+MOST_UNEVEN = 0.1  # of a grid step: how far a rate may lie from the even grid, as 3e-3 between 1e-3 and 1e-2 does
+
 
 class SweepInterrupted(KeyboardInterrupt):
     """Raised in place of KeyboardInterrupt. The same call again goes on from the cells that are kept.
@@ -142,9 +144,6 @@ def _check_failures(size: int, failures: Mapping[int, Sequence[str]]) -> None:
             f"all {len(failures[size])} cells of size {size} failed ({failures[size][0]}): mend that, and run the same "
             f"again{retry}."
         )
-
-
-MOST_UNEVEN = 0.1  # of a grid step: how far a rate may lie from the even grid, as 3e-3 between 1e-3 and 1e-2 does
 
 
 def sweep_function(
