@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ import typer
 
 from depthlr import check
 from depthlr.data.examples import Examples
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.study.description import Study
 from depthlr.study.record import Environment, Record, current_environment, judge_of, make_record
 from depthlr.study.results import Results
@@ -291,6 +291,19 @@ def train_cells(
             left -= 1
             if left:  # the last cell of all is worth its tail
                 until.check()
+
+
+def known_name(kind: str, name: str, known: Collection[str]) -> str:
+    """The name itself, or an error if there is none such.
+
+    Args:
+        kind: what it is a name of.
+        name: what the user wrote.
+        known: the names that there are.
+    """
+    if name not in known:
+        raise DepthlrError(f"There is no {kind} {name!r}{did_you_mean(name, known)}: choose from {', '.join(known)}.")
+    return name
 
 
 def precision_or_default(precision: str | None) -> str:

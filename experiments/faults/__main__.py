@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments.faults.bitflips import bit_flips
 from experiments.faults.cells import diverging, failing, ray_node_killed, worker_killed
-from experiments.faults.kill import random_kills
+from experiments.faults.kill import full_at_writes, kill_at_writes, random_kills
 from experiments.faults.places import (
     broken_downloads,
     clock_jumps,
@@ -24,7 +24,6 @@ from experiments.faults.places import (
     two_writers,
 )
 from experiments.faults.scenario import Scenario, Verdict
-from experiments.faults.writes import full_at_writes, kill_at_writes
 from experiments.one_machine import Unavailable
 from experiments.pages import markdown_table, put
 from experiments.tables import keep_row, read_text

@@ -9,7 +9,6 @@ import resource
 import shutil
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,7 +21,7 @@ from depthlr.data.download import download
 from depthlr.errors import DepthlrError
 from depthlr.study import open_store, read_results, sweep, to_csv
 from depthlr.training import Cell, Outcome
-from experiments.faults.scenario import Aftermath, Verdict, Watched
+from experiments.faults.scenario import Aftermath, Verdict, Watched, forked, wait_for
 from experiments.landscape import Landscape, LandscapeExecutor
 
 NOBODY = 65534
@@ -31,25 +30,17 @@ SCHEMAS = Path(__file__).parents[2] / "tests" / "golden" / "schemas"
 
 def said_in_child(act: Callable[[], object]) -> str:
     """What a `DepthlrError` says that an act raises in a forked child; nothing if it raises none."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
+
+    def say(writer: int) -> None:
         try:
             act()
-            os._exit(0)
         except DepthlrError as error:
             os.write(writer, str(error).encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-    os.close(writer)
+
+    child, reader = forked(say)
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read().decode()
-    _, status = os.waitpid(child, 0)
-    if status:
-        raise RuntimeError("a sweep failed; its traceback stands above")
+    wait_for(child)
     return said
 
 

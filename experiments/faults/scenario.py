@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,3 +112,35 @@ class Aftermath:
         """Of all studies; the user sees the last sentence unless it is given."""
         seen = says or (self.says[-1] if self.says else "nothing; the same command goes on")
         return Verdict(self.times, seen, self.lost, self.twice, tuple(self.wrong))
+
+
+def forked(act: Callable[[int], object]) -> tuple[int, int]:
+    """Act in a child of this process. Returns its process id, and the end of a pipe from which to read.
+
+    Args:
+        act: Takes the end of the pipe to which it writes.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            act(writer)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(writer)
+    return child, reader
+
+
+def wait_for(child: int) -> int:
+    """The status of a child when it has ended, as `os.waitpid` gives it. A child that failed is an error.
+
+    Args:
+        child: its process id.
+    """
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise RuntimeError("a sweep failed; its traceback stands above")
+    return status

@@ -19,15 +19,14 @@ from depthlr.data.sources import data_folder
 from depthlr.errors import DepthlrError, report_exit
 from depthlr.law.fit import Fit
 from depthlr.training.training import CHOICES
-from experiments.paper import RECIPES
-from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.page.kept import read_energies, read_sweep
+from experiments.paper.page.page import write_page
 from experiments.paper.page.words import NOTHING, slope
-from experiments.paper.page.write import write_page
-from experiments.paper.protocol import PROTOCOLS, protocol_named
-from experiments.paper.running.job import Job
-from experiments.paper.running.jobs import chosen, is_measured, job_of, run_job
-from experiments.running import Deadline, precision_or_default
+from experiments.paper.recipes import RECIPES
+from experiments.paper.running.jobs import Job, chosen, job_of
+from experiments.paper.running.run import is_measured, run_job
+from experiments.paper.settings import PROTOCOLS, EnergySetting
+from experiments.running import Deadline, known_name, precision_or_default
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 PAGE = Path("docs/results.md")
@@ -78,7 +77,7 @@ def reproduce(
         return
     if page is not None:
         raise DepthlrError("--page is written from tables: name their folder with --from.")
-    protocol_named(protocol)
+    known_name("protocol", protocol, PROTOCOLS)
     if precision is not None:
         check.one_of("--precision", precision, CHOICES["precision"])
     until = Deadline.after(seconds)

@@ -24,7 +24,7 @@ from experiments.realbench.judge import verdict
 from experiments.realbench.kept import is_finished
 from experiments.realbench.oracle import sweep_recipe
 from experiments.realbench.page import write_page
-from experiments.realbench.plan import PARTS, is_judged_half_finished, part_named, plan_table
+from experiments.realbench.plan import PARTS, is_judged_half_finished, names, part_named, plan_table, rising_sizes
 from experiments.realbench.readings import write_readings
 from experiments.realbench.reasons import COMPARED, change_over_sizes
 from experiments.realbench.recipes import RECIPES, RealRecipe, recipe_named, smoked
@@ -220,7 +220,7 @@ def constant(results: Annotated[Path, typer.Option(help="where tables lie")] = R
     fit = fit_constant(design)
     print(json.dumps(asdict(fit) | {"digest": fit.digest}, indent=1))
     held, transfers = held_without(design)
-    typer.echo(f"each recipe left out in turn, the interval holds {held} of {transfers} tuned rates", err=True)
+    typer.echo(f"each recipe left out in turn, the interval contains {held} of {transfers} tuned rates", err=True)
 
 
 @app.command()
@@ -258,6 +258,15 @@ def print_table(
     if len(found) < 2:
         raise typer.BadParameter("fewer than two of these recipes are finished: python -m experiments.realbench oracle")
     print(table(found, results), end="")
+
+
+@app.command()
+def rising(results: Annotated[Path, typer.Option(help="where tables lie")] = RESULTS) -> None:
+    """Name judged recipes to replace: at the best rate so far their validation loss rises at the end. Nothing else."""
+    for name in names("judged"):
+        sizes = rising_sizes(name, results)
+        where = ", ".join(map(str, sizes))
+        print(f"{name}: rises at size {where}, replace it" if sizes else f"{name}: does not rise")
 
 
 @app.command()

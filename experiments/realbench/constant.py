@@ -53,7 +53,7 @@ class ConstantFit:
 
 
 def held_without(recipes: Sequence[Tuned]) -> tuple[int, int]:
-    """Of all transfers, how many the interval holds that is fitted on the other recipes; and how many there are."""
+    """How many transfers the interval fitted on the other recipes contains, and how many transfers there are."""
     held, transfers = 0, 0
     for recipe in recipes:
         fit = fit_constant([other for other in recipes if other.name != recipe.name])

@@ -48,7 +48,7 @@ class Coverage:
 
         low, high = binomtest(self.recipes_held, self.recipes).proportion_ci()
         return (
-            f"The 80 % interval holds {self.held} of {self.transfers} tuned rates. By recipe (the middle transfer): "
+            f"The 80 % interval contains {self.held} of {self.transfers} tuned rates. By recipe (the middle transfer): "
             f"{self.recipes_held} of {self.recipes}, 95 % binomial interval {low:.0%} to {high:.0%}. "
             f"Median half-width {self.half_width:.2f} decades."
         )

@@ -172,7 +172,7 @@ def no_source_table(results: Path) -> str:
                 f"recipes): {sure}."
             )
     held, asked = interval_held(recipes, results)
-    lines.append(f"- The {SHARE} of {SUGGEST} holds {held} of {asked} tuned rates.")
+    lines.append(f"- The {SHARE} of {SUGGEST} contains {held} of {asked} tuned rates.")
     head = ("method", "models with a rate", "error, decades: median (worst)", "regret, median", f"regret, {MOST:.0%}")
     return markdown_table(head, rows) + "\n\n" + "\n".join(lines) + "\n"
 

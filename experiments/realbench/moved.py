@@ -20,7 +20,7 @@ from experiments.pages import markdown_table
 from experiments.realbench.constant import exponent_error
 from experiments.realbench.judge import RULES, SHIPPED
 from experiments.realbench.kept import is_finished
-from experiments.realbench.plan import AXES, HORIZON, LONGEST, POWERS, TWINS, long_variant
+from experiments.realbench.plan import AXES, HORIZON, LONGEST, POWERS, TWINS, long_variant, of_length, on_axis
 from experiments.realbench.recipes import STEPS, recipe_named
 from experiments.realbench.scores import Tuned, read_tuned
 
@@ -55,8 +55,7 @@ def horizon_table(results: Path) -> str:
             depths = math.log10(found.depths[sizes[1]] / found.depths[sizes[0]])
             change = large - small
             rows.append([name, f"{steps:,}", *(f"{10**x:.2g}" for x in (small, large)), f"{change:+.2f}"])
-            floor = f"{found.floor:.2f}" if math.isfinite(found.floor) else "one seed"
-            rows[-1] += [f"{change / depths:+.2f}", floor]
+            rows[-1] += [f"{change / depths:+.2f}", f"{found.floor:.2f}"]
     head = ("recipe", "steps", "tuned, smallest", "tuned, largest", "change, decades", "exponent of the two", "floor")
     return markdown_table(head, rows) + "\n"
 
@@ -66,7 +65,7 @@ def at_length(name: str, sizes: Sequence[int], steps: int, results: Path) -> Tun
     if steps == LONGEST:
         parts = [long_variant(name, size) for size in sizes]
     else:
-        parts = [name if steps == STEPS else f"{name}?steps={steps}"]
+        parts = [name if steps == STEPS else of_length(name, steps)]
     if not finished(results, parts):
         return None
     found = [read_tuned(table_of(part, results)) for part in parts]
@@ -93,7 +92,7 @@ def corners(name: str, results: Path) -> list[Corner] | None:
     """All combinations for one recipe; None while one is unfinished."""
     found = []
     for (start, option), steps, (judge, column) in product(INITIALIZATIONS.items(), LENGTHS, JUDGES.items()):
-        variant = f"{name}?steps={steps}{option}" + ("&metric=budget" if column == "train_mean" else "")
+        variant = of_length(name, steps) + option + ("&metric=budget" if column == "train_mean" else "")
         table = table_of(variant, results)
         if not is_finished(table):
             return None
@@ -175,12 +174,12 @@ def moves(name: str) -> list[Move]:
     sizes = tuple(map(int, text.split(",")))
     base = recipe_named(name)
     optimizer = base.study.training.optimizer
-    narrow, wide, batch = (f"{name}?{change}&sizes={text}" for change in AXES[name][1])
+    narrow, wide, batch = (on_axis(name, change) for change in AXES[name][1])
     batch_ratio = recipe_named(batch).study.training.batch / base.study.training.batch
     width_ratio = 4.0
     by_width = WIDTH_POWER[optimizer] * math.log10(width_ratio) or None
     by_batch = BATCH_POWER[optimizer] * math.log10(batch_ratio)
-    shorter = f"{name}?steps={SHORTEST}"
+    shorter = of_length(name, SHORTEST)
     found = [Move("width x4", name, narrow, size, wide, size, by_width) for size in sizes]
     found.append(Move("depth and width x4", name, narrow, sizes[0], wide, sizes[1], by_width))
     found += [Move("batch x4", name, name, size, batch, size, by_batch) for size in sizes]

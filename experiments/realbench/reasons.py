@@ -15,7 +15,7 @@ from statistics import fmean
 from experiments.pages import markdown_table
 from experiments.realbench.dynamics import DYNAMICS
 from experiments.realbench.kept import is_finished
-from experiments.realbench.plan import DYNAMICS_OF, WHY
+from experiments.realbench.plan import DYNAMICS_OF, WHY, one_seed
 from experiments.realbench.recipes import recipe_named
 from experiments.realbench.scores import read_tuned
 
@@ -73,6 +73,11 @@ def by_muon(results: Path) -> tuple[str, bool]:
     return f"with Muon {muon:+.2f}, with AdamW {adamw:+.2f}", abs(muon) >= abs(adamw)
 
 
+def changed(name: str, change: str) -> str:
+    """The variant of the plan in which a recipe has this one change."""
+    return one_seed(name, f"sizes={'1,8' if name == RESNET else '2,8'}", change)
+
+
 RESNET, MUON, LLAMA = "resnet-momentum-cosine", "llama-muon-cosine", "llama-adamw-wsd"
 LIKE, NEAR = 0.05, 0.1  # decades
 HYPOTHESES = (
@@ -82,7 +87,7 @@ HYPOTHESES = (
         "sqrt(2 rate decay) at any depth, so the tuned rate would not fall. It falls because weights do not get there.",
         "change of the ResNet without weight decay; angle per step at the end, by size",
         "the change without weight decay is within 0.05 of that with it",
-        of_variants(True, LIKE, f"{RESNET}?sizes=1,8&weight_decay=0.0"),
+        of_variants(True, LIKE, changed(RESNET, "weight_decay=0.0")),
     ),
     Hypothesis(
         "last gain 0",
@@ -90,7 +95,7 @@ HYPOTHESES = (
         "the rate falls faster.",
         "change of the ResNet whose last gain is 1",
         "it is within 0.05 of that with gain 0",
-        of_variants(True, LIKE, f"{RESNET}?sizes=1,8&zero_init=false"),
+        of_variants(True, LIKE, changed(RESNET, "zero_init=false")),
     ),
     Hypothesis(
         "sharpness",
@@ -105,7 +110,7 @@ HYPOTHESES = (
         "Momentum multiplies the rate by 10 at every depth, so it has no part in the change.",
         "change of the ResNet without momentum",
         "it differs by more than 0.1",
-        of_variants(False, NEAR, f"{RESNET}?momentum=0.0&sizes=1,8"),
+        of_variants(False, NEAR, changed(RESNET, "momentum=0.0")),
     ),
     Hypothesis(
         "batch statistics",
@@ -113,7 +118,7 @@ HYPOTHESES = (
         "batch.",
         "change of the ResNet with GroupNorm",
         "it differs by more than 0.1",
-        of_variants(False, NEAR, f"{RESNET}?norm=group&sizes=1,8"),
+        of_variants(False, NEAR, changed(RESNET, "norm=group")),
     ),
     Hypothesis(
         "Muon",
@@ -130,7 +135,7 @@ HYPOTHESES = (
         "AdamW's does. Without weight decay, or with the original scale, the tuned change is the same.",
         "change of the decoder with Muon without weight decay, and with Muon's original scale on all matrices",
         "either differs by more than 0.1",
-        of_variants(False, NEAR, f"{MUON}?sizes=2,8&weight_decay=0.0", f"{MUON}?muon=all&sizes=2,8"),
+        of_variants(False, NEAR, changed(MUON, "weight_decay=0.0"), changed(MUON, "muon=all")),
     ),
 )
 

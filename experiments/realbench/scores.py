@@ -5,7 +5,7 @@ The analysis is fixed before the judged tables are read:
 1. A seed's tuned rate is the vertex of a parabola of log loss over log rate, through the rates within half a decade of
    the best one. Where it opens downwards, it is the best rate itself.
 2. A size's tuned rate is the mean over seeds of log rate. Its standard error comes from the scatter of seeds, pooled
-   over the recipe's sizes.
+   over the recipe's sizes. A variant that is trained with one seed takes the scatter of its recipe's seeds.
 3. A rule carries the tuned rate of the smallest size to each larger one. Its error is the distance in decades.
 4. A recipe's error is the median over its transfers, and a rule's error the median over recipes.
 """
@@ -61,6 +61,7 @@ class Tuned:
     depths: Mapping[int, int]
     standard_error: float
     rising: tuple[int, ...]  # sizes whose validation loss at the best rate rises over the last quarter of training
+    seeds: int = 2  # of the size that has the fewest
 
     @property
     def exponent(self) -> float:
@@ -115,10 +116,19 @@ def read_tuned(path: Path, metric: str = "validation", *, further: bool = True) 
             rising.add(size)
     squares = [float(np.var(found, ddof=1)) for found in vertices.values() if len(found) > 1]
     seeds = min(map(len, vertices.values()))
-    error = math.sqrt(sum(squares) / len(squares) / seeds) if squares else math.nan
+    scatter = math.sqrt(sum(squares) / len(squares)) if squares else _scatter_of_recipe(path, metric)
     depths = {int(row["size"]): int(row["depth"]) for row in rows}
     means = {size: float(np.mean(found)) for size, found in vertices.items()}
-    return Tuned(path.stem, means, depths, error, tuple(sorted(rising)))
+    return Tuned(path.stem, means, depths, scatter / math.sqrt(seeds), tuple(sorted(rising)), seeds)
+
+
+def _scatter_of_recipe(path: Path, metric: str) -> float:
+    """One standard deviation of a seed's tuned rate on the recipe of which this table is a variant; nan if unknown."""
+    recipe = path.with_name(f"{path.stem.partition('+')[0]}.csv")
+    if recipe == path or not recipe.is_file():
+        return math.nan
+    tuned = read_tuned(recipe, metric, further=False)
+    return tuned.standard_error * math.sqrt(tuned.seeds)
 
 
 def further_seeds(path: Path) -> list[Path]:

@@ -101,7 +101,3 @@ def main() -> None:
             cells, seconds = search_seconds(study)
             swept, kept = sweep_seconds(study), search_bytes(study)
             print(f"| {kind} | {cells:,} | {1e3 * seconds:.4f} | {1e3 * swept:.3f} | {kept:.0f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

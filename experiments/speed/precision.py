@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from depthlr.study import task_at
 from depthlr.training import Cell, GraphRunner, Task, Training
-from experiments.speed.exhaustive import PAPER, examples_from, make_task
+from experiments.speed.exhaustive import data_arguments, examples_from, study_of
 from experiments.speed.search import tabled
 
 SIZES = {"cnn": 6, "resnet": 6, "vit": 4}
@@ -43,12 +44,8 @@ def losses_at(runner: GraphRunner, cells: dict[Cell, int]) -> dict[int, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder")
-    parser.add_argument("--npz")
-    parser.add_argument("--digits", action="store_true")
+    data_arguments(parser)
     parser.add_argument("--table", default="results/landscapes/cifar10.csv")
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--json")
     options = parser.parse_args()
     examples = examples_from(options)
@@ -57,7 +54,8 @@ def main() -> None:
         size = SIZES[name]
         rates = given.study.search.rates
         row = given.study.model.sizes.index(size)
-        task = make_task(size, PAPER[name][0], examples, Training(options.steps, options.batch, precision="fp32"))
+        training = Training(steps=options.steps, batch=options.batch, precision="fp32")
+        task = task_at(study_of(name, training), size, examples)
         runner, control = GraphRunner(task), GraphRunner(nudged(task))
         for column, seed in enumerate(given.study.search.seeds):
             half = int(given.losses[row, column].argmin())

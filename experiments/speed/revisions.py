@@ -106,7 +106,3 @@ def main() -> None:
             rows.append([name, f"{before:.2f}", f"{after:.2f}", f"{after / before:.2f}"])
             print(f"{name}: {before:.2f} s, {after:.2f} s", file=sys.stderr, flush=True)
     print(markdown_table(["CPU seconds of a process", options.rev, "this checkout", "ratio"], rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -134,7 +134,3 @@ def main() -> None:
                 f"{executor.busy_seconds / (options.workers * executor.now):.0%}",
             )
             print(f"| {' | '.join(row)} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

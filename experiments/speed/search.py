@@ -8,7 +8,6 @@ python -m experiments.speed search results/landscapes/*-held-out.csv    tables o
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from depthlr.study.adaptive import best_index
 from depthlr.training.cell import Cell
 from depthlr.training.serial import SerialRunner
 from experiments.landscape import Landscape, landscape
+from experiments.tables import read_table
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def trained(spec: str, optimizer: str, high: float) -> Landscape:
 
 def tabled(path: str) -> dict[str, Landscape]:
     """The landscapes of a table: model, size, seed, rate, loss."""
-    rows = list(csv.DictReader(Path(path).read_text().splitlines()))
+    rows = read_table(Path(path), ("model", "size", "seed", "rate", "loss"))
     found = {}
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]

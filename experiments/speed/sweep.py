@@ -24,47 +24,22 @@ from statistics import median
 import torch
 
 from depthlr.data.examples import Examples, split
-from depthlr.study import Data, Models, Results, Search, Study, sweep, task_at
+from depthlr.study import Results, Study, sweep, task_at
 from depthlr.training import Cell, GraphRunner, Training, open_executor
 from experiments.plain_loop import train_plainly
-from experiments.speed.exhaustive import PAPER, POINTS, SEEDS, SMALL, examples_from, make_task
+from experiments.speed.exhaustive import PAPER, POINTS, SEEDS, data_arguments, examples_from, study_of
 
 TIMED_SIZE = {"cnn": 16, "resnet": 16, "vit": 8}  # whose training step is timed alone
 
 
-def swept(
-    name: str,
-    pattern: str,
-    sizes: tuple[int, ...],
-    low: float,
-    high: float,
-    examples: Examples,
-    held_out: Examples | None,
-    options: argparse.Namespace,
-) -> tuple[Results, float]:
+def swept(study: Study, examples: Examples, held_out: Examples | None) -> tuple[Results, float]:
     """An adaptive sweep from nothing to its fit, and its seconds."""
-    study = described(name, pattern, sizes, low, high, options)
     make_task = partial(task_at, study, examples=examples, held_out=held_out)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, open_executor(make_task) as executor:
         file = Path(folder) / "speed.sqlite"
         results = sweep(study, executor, file, examples=examples, held_out=held_out)
     return results, time.perf_counter() - start
-
-
-def described(
-    name: str, pattern: str, sizes: tuple[int, ...], low: float, high: float, options: argparse.Namespace
-) -> Study:
-    """The study that is swept."""
-    spec, vary = pattern.removesuffix("={}").rsplit("&", 1)
-    training = Training(
-        steps=options.steps,
-        batch=options.batch,
-        precision="bf16" if torch.cuda.is_available() else "fp32",
-        metric="validation" if options.validation else "budget",
-    )
-    search = Search(low=low, high=high, points=POINTS, seeds=SEEDS)
-    return Study(name, Models(spec, vary, sizes), training, Data(validation=options.validation), search)
 
 
 def evaluation_share(study: Study, examples: Examples, held_out: Examples) -> float:
@@ -88,26 +63,19 @@ def evaluation_share(study: Study, examples: Examples, held_out: Examples) -> fl
     return 1 - median(seconds[False]) / median(seconds[True])
 
 
-def plain_seconds(
-    pattern: str, size: int, rate: float, examples: Examples, held_out: Examples | None, options: argparse.Namespace
-) -> float:
+def plain_seconds(study: Study, size: int, examples: Examples, held_out: Examples | None) -> float:
     """One cell of the plain loop. It takes as long at every rate, since none of them stops early."""
-    cuda = torch.cuda.is_available()
-    training = Training(steps=options.steps, batch=options.batch, precision="tf32" if cuda else "fp32")
-    task = make_task(size, pattern, examples, training)
-    device = "cuda" if cuda else "cpu"
-    train_plainly(
-        make_task(size, pattern, examples, Training(steps=2, batch=options.batch, precision=training.precision)),
-        Cell(size, 0, rate),
-        device,
-    )
-    task = replace(task, held_out=held_out)
-    return train_plainly(task, Cell(size, 0, rate), device).seconds
+    device, precision = ("cuda", "tf32") if torch.cuda.is_available() else ("cpu", "fp32")
+    task = task_at(study, size, examples)
+    task = replace(task, training=replace(task.training, precision=precision, metric="budget"))
+    cell = Cell(size, 0, 10 * study.search.low)
+    train_plainly(replace(task, training=replace(task.training, steps=2)), cell, device)
+    return train_plainly(replace(task, held_out=held_out), cell, device).seconds
 
 
-def step_milliseconds(pattern: str, size: int, examples: Examples) -> tuple[float, int]:
+def step_milliseconds(name: str, size: int, examples: Examples) -> tuple[float, int]:
     """A training step of a cell with as many cells at once as run best."""
-    task = make_task(size, pattern, examples, Training(steps=200, batch=128, precision="bf16"))
+    task = task_at(study_of(name, Training(steps=200, batch=128, precision="bf16")), size, examples)
     runner = GraphRunner(task)
     cells = [Cell(size, 0, 1e-4 * (1 + lane)) for lane in range(runner.capacity)]  # one seed: its draw is not a step's
     list(runner.train(cells[:1]))
@@ -120,11 +88,7 @@ def step_milliseconds(pattern: str, size: int, examples: Examples) -> tuple[floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder")
-    parser.add_argument("--npz")
-    parser.add_argument("--digits", action="store_true")
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=128)
+    data_arguments(parser)
     parser.add_argument("--models", nargs="+", default=list(PAPER))
     parser.add_argument("--validation", type=int, help="examples held out, on which every cell is evaluated")
     parser.add_argument("--json")
@@ -140,12 +104,19 @@ def main() -> None:
         "batch": options.batch,
     }
     print(f"{report['device']}, torch {torch.__version__}, {options.steps} steps of {options.batch}")
+    training = Training(
+        steps=options.steps,
+        batch=options.batch,
+        precision="bf16" if cuda else "fp32",
+        metric="validation" if options.validation else "budget",
+    )
     for name in options.models:
-        pattern, sizes, low, high = (SMALL if options.digits else PAPER)[name]
+        study = study_of(name, training, small=options.digits, validation=options.validation)
+        sizes = study.model.sizes
         # Before and after the sweep, so that a machine that slows down in between slows down both.
-        before = {size: plain_seconds(pattern, size, 10 * low, examples, held_out, options) for size in sizes}
-        results, seconds = swept(name, pattern, sizes, low, high, examples, held_out, options)
-        after = {size: plain_seconds(pattern, size, 10 * low, examples, held_out, options) for size in sizes}
+        before = {size: plain_seconds(study, size, examples, held_out) for size in sizes}
+        results, seconds = swept(study, examples, held_out)
+        after = {size: plain_seconds(study, size, examples, held_out) for size in sizes}
         sample = {size: (before[size] + after[size]) / 2 for size in sizes}
         grids = [sum(times.values()) * POINTS * len(SEEDS) for times in (before, after)]
         grid = sum(grids) / 2
@@ -168,12 +139,11 @@ def main() -> None:
             flush=True,
         )
         if held_out is not None:
-            study = described(name, pattern, sizes, low, high, options)
             entry["evaluation_share"] = evaluation_share(study, examples, held_out)
             print(f"    evaluation takes {entry['evaluation_share']:.1%} of a cell's time at size {sizes[-1]}")
         if cuda and not options.digits:
             size = TIMED_SIZE[name]
-            entry["step_milliseconds"], entry["lanes"] = step_milliseconds(pattern, size, examples)
+            entry["step_milliseconds"], entry["lanes"] = step_milliseconds(name, size, examples)
             print(f"    {entry['step_milliseconds']:.2f} ms a step at size {size}, {entry['lanes']} cells at once")
         if options.json:
             Path(options.json).write_text(json.dumps(report, indent=1))

@@ -22,8 +22,8 @@ from depthlr.trace.units import Unit
 from depthlr.transfer import rules
 from depthlr.transfer.recipe import MeasuredModel, Recipe
 from depthlr.transfer.suggest import measured_rates
-from experiments.transferbench.measured import Measured, log10
-from experiments.transferbench.step import Change, Step
+from experiments.transferbench.known import Measured, log10
+from experiments.transferbench.measuring import Change, Step
 
 Level = Callable[[Measured], float | None]
 Cost = Callable[[Measured], float]

@@ -20,7 +20,7 @@ from depthlr.trace.depth import Depth
 from depthlr.training.cell import Cell
 from experiments.running import Deadline, Facts, OutOfTime, provenance, read_facts, sweep_study, train_cells
 from experiments.tables import read_text, write_json, write_table
-from experiments.transferbench.task import Task
+from experiments.transferbench.tasks import Task
 
 CELLS = ("size", "depth", "width", "seed", "rate", "loss", "diverged", "seconds")
 FLANKS = (-16, -8, 8, 16)  # grid steps from the seeds' mean optimum: up to a decade to either side

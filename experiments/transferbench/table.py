@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
+from depthlr.law.rules import transfer_by_power
+from depthlr.trace.depth import Depth
+from depthlr.trace.units import Unit
+from depthlr.transfer.check import SizeMeasurement as MeasuredSize
+from depthlr.transfer.check import Verdict, judge
 from experiments.pages import markdown_table
-from experiments.transferbench.bootstrap import gain
-from experiments.transferbench.coverage import CARRIED, SUGGESTED, Coverage, coverage, coverage_of_pairs
-from experiments.transferbench.measured import read_counted, read_measured
-from experiments.transferbench.oracle import read_oracle
+from experiments.transferbench.known import Measured, read_counted, read_measured, read_oracle
 from experiments.transferbench.rules import SUGGESTION, Rule, free
-from experiments.transferbench.scores import PERFECT, Known, Pair, by_task, carried, floor, suggested
-from experiments.transferbench.task import Split, Task
-from experiments.transferbench.verdicts import judgement, sentence
+from experiments.transferbench.scores import (
+    CARRIED,
+    PERFECT,
+    SUGGESTED,
+    Coverage,
+    Known,
+    Pair,
+    by_task,
+    carried,
+    coverage,
+    coverage_of_pairs,
+    floor,
+    gain,
+    suggested,
+)
+from experiments.transferbench.tasks import Split, Task
 
 HEAD = (
     "rule",
@@ -34,6 +51,7 @@ HEAD = (
 )
 NOTHING = "-"
 SEEN = {"dev", "first"}  # the splits that may always be looked at
+FAILS = 0.2  # decades by which a rule misses
 
 
 def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], ours: str, folder: Path) -> str:
@@ -43,26 +61,17 @@ def comparison(tasks: Sequence[Task], split: Split, rules: Mapping[str, Rule], o
     twins = [task for task in tasks if task.twin in names]
     known, missing = _read([*wanted, *twins], folder)
     ordinary = [known[task.name] for task in wanted if task.name in known]
-    errors: dict[str, list[Pair]] = {}
-    rows = []
     judged = {name: _judged_on(name, rule, ordinary, twins, known) for name, rule in rules.items()}
-    for name, rule in rules.items():
-        errors[name] = [pair for one in judged[name] for pair in carried(rule, one)]
+    errors = {name: [pair for one in judged[name] for pair in carried(rule, one)] for name, rule in rules.items()}
+    rows = []
     for name, rule in rules.items():
         absolute = [abs(error) for one in judged[name] for error in suggested(rule, one)]
         better = None if name == ours else gain(by_task(errors[ours]), by_task(errors[name]))
         title = f"**{name}**" if name == ours else name
         rows.append((title, *_figures(errors[name], rule.cost is not free), *_spread(absolute), gain_text(better)))
     limit = [pair for one in ordinary for pair in floor(one)]
-    rows.append(
-        (
-            f"floor: one seed against two (a perfect rule: {PERFECT:.2f} of it)",
-            *_figures(limit),
-            NOTHING,
-            NOTHING,
-            NOTHING,
-        )
-    )
+    title = f"floor: one seed against two (a perfect rule: {PERFECT:.2f} of it)"
+    rows.append((title, *_figures(limit), *[NOTHING] * 3))
     table = markdown_table([title.format(ours) for title in HEAD], rows)
     notes = [*_intervals(errors[ours], ours), *_suggestions(rules, judged), *_verdicts(ordinary)]
     others = [task for task in tasks if task.split in SEEN - {split}]
@@ -233,3 +242,61 @@ def _left_out(known: Sequence[Known], missing: Sequence[str], split: Split) -> I
     if cut:
         yield f"Left out, because the tuned rate lies at an end of the grid or nothing was measured: {', '.join(cut)}."
     yield f"Missing from {split}: {', '.join(missing)}." if missing else f"No task of {split} is missing."
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A task's verdict, and the largest error of carrying its smallest size's best rate by the law."""
+
+    task: str
+    verdict: Verdict
+    error: float
+
+    @property
+    def fails(self) -> bool:
+        return self.error > FAILS
+
+
+def judgement(known: Known) -> Judgement | None:
+    """None where persistent energies or optima are missing."""
+    sizes = [size for size in known.sizes if known.measured[size].persistent]
+    if len(sizes) < 2:
+        return None
+    found = judge([_as_measured(known.measured[size]) for size in sizes])
+    best = {size: known.oracle.rate(size) or 0.0 for size in sizes}
+    depths = {size: known.measured[size].depth for size in sizes}
+    first = sizes[0]
+    errors = [
+        best[first] + math.log10(transfer_by_power(1.0, depths[first], depths[size])) - best[size] for size in sizes[1:]
+    ]
+    return Judgement(known.name, found.verdict, max(map(abs, errors)))
+
+
+def sentence(judgements: Sequence[Judgement]) -> str:
+    """How many failures were warned about, and how many warnings were false."""
+    failing = [one for one in judgements if one.fails]
+    fine = [one for one in judgements if not one.fails]
+    warned = [one for one in failing if one.verdict is not Verdict.passed]
+    missed = [f"{one.task} ({one.error:.2f})" for one in failing if one.verdict is Verdict.passed]
+    return (
+        f"In {len(failing)} tasks the law's rate, carried from the smallest size, misses the tuned rate of some size "
+        f"by more than {FAILS:g} decades. `check_transfer` gives caution or fail for {len(warned)} of them"
+        + (f" (not for {', '.join(missed)})" if missed else "")
+        + f". Of the {len(fine)} other tasks, {sum(one.verdict is Verdict.passed for one in fine)} pass."
+    )
+
+
+def _as_measured(found: Measured) -> MeasuredSize:
+    """As `check_transfer` would have measured it; the width stands with a unit, as it reads it from there."""
+    unit = Unit("plain", "body", "", "", found.width, 0, 0)
+    stem = Unit("plain", "stem", "", "", found.width, 0, 0)
+    energies = []
+    for step in found.steps:
+        # A stem is the first unit, if it is plain and residual updates follow.
+        units = [stem if not place and found.residual else unit for place in range(len(step.hidden))]
+        hidden = tuple(
+            UnitEnergy(one, change.energy, change.mean_square) for one, change in zip(units, step.hidden, strict=True)
+        )
+        energies.append(Energy(hidden, step.readout.energy, step.readout.mean_square, step.loss))
+    draws = tuple(draw.found for draw in found.persistent)
+    return MeasuredSize(found.size, Depth(found.depth, found.depth, (unit,)), EnergyOverSeeds(tuple(energies)), draws)

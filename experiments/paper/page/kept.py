@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -11,22 +12,17 @@ from statistics import median_low as median
 from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
-from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.fit import POOLING, Fit, fit_power_law
 from depthlr.study.curves import by_size, chance_loss, least_loss
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
-from experiments.paper.columns import read_rows
-from experiments.paper.energy_setting import EnergySetting
-from experiments.paper.page.findings import read_findings
-from experiments.paper.place import Place
-from experiments.paper.protocol import PROTOCOLS
-from experiments.paper.running.carried import COLUMNS as CARRIED
 from experiments.paper.running.carried import RULES
-from experiments.paper.running.energies import ENERGIES
-from experiments.paper.running.jobs import chosen, home
-from experiments.paper.running.written import CELLS, read_written, record_of
-from experiments.paper.setting import Setting
-from experiments.tables import damaged
+from experiments.paper.running.jobs import Place, chosen, home
+from experiments.paper.running.tables import CARRIED, CELLS, ENERGIES, read_rows, read_setting, record_of
+from experiments.paper.settings import PROTOCOLS, EnergySetting, Setting
+from experiments.tables import damaged, read_text
+
+FINDINGS = ("first", "findings", "grids", "cost")  # the parts of the page that hold findings in words
 
 LEARNT = 0.005  # the smallest relative improvement over guessing that counts as learning
 
@@ -65,10 +61,21 @@ class Sweep:
 
     def fit(self, over: Over) -> Fit | None:
         """Through the sizes that learn; None where too few optima lie inside the range."""
-        try:
-            return self.learnt.fit(over)
-        except DepthlrError:
-            return None
+        return fit_of(self.learnt, over)
+
+
+def fit_of(results: Results, over: Over, pooling: float = POOLING) -> Fit | None:
+    """The fit of results, or None where too few optima lie inside the range.
+
+    Args:
+        results: of a sweep.
+        over: the depth that the slope is over.
+        pooling: as `Results.fit` takes it.
+    """
+    try:
+        return results.fit(over, pooling=pooling)
+    except DepthlrError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,7 @@ def read_kept(folder: Path) -> Kept:
             lesser += others
     if not sweeps and not energies:
         raise DepthlrError(f"{folder} holds no results of a recipe: run depthlr reproduce --out {folder} first.")
-    return Kept(sweeps, energies, tuple(lesser), read_findings(folder))
+    return Kept(sweeps, energies, tuple(lesser), _findings(folder))
 
 
 def _evidence_first(read: list[Read]) -> list[Read]:
@@ -151,7 +158,7 @@ def _evidence_first(read: list[Read]) -> list[Read]:
 
 def read_sweep(setting: Setting, place: Place) -> Sweep:
     """A setting's sweep from its tables."""
-    facts, rows = read_written(place, CELLS)
+    facts, rows = read_setting(place, CELLS)
     study = facts["study"]
     depths = {row["size"]: row["depth"] for row in rows}
     if not set(depths) <= set(study.model.sizes):
@@ -169,7 +176,7 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
 
 def read_energies(setting: EnergySetting, place: Place) -> Energies:
     """A setting's energies from their table."""
-    facts, rows = read_written(place, ENERGIES)
+    facts, rows = read_setting(place, ENERGIES)
     columns = {column: tuple(row[column] for row in rows) for column in ENERGIES}
     return Energies(
         setting,
@@ -208,3 +215,15 @@ def _carried(place: Place, study: Study) -> tuple[Carried, ...]:
             file, f"does not hold, of one rate for every rule and target, the seeds that {place.file('json')} says"
         )
     return tuple(Carried(*key, tuple(loss for _, loss in cells)) for key, cells in found.items())
+
+
+def _findings(folder: Path) -> dict[str, str]:
+    """The parts of `findings.md`, each under a comment with its name; none where there is no such file.
+
+    They lie beside the tables that they are true of, since other tables say other things.
+    """
+    file = folder / "findings.md"
+    if not file.is_file():
+        return {}
+    _, *parts = re.split(rf"^<!-- ({'|'.join(FINDINGS)}) -->$", read_text(file), flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}

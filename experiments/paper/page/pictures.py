@@ -25,17 +25,12 @@ from depthlr.present.style import (
 )
 from depthlr.present.transfer_error import transfer_error
 from depthlr.study.results import Results
-from experiments.paper import RECIPES
-from experiments.paper.main import CIFAR10_RESNET
 from experiments.paper.page.kept import Energies, Kept, Sweep
-from experiments.paper.page.pathsum_table import pathsum_rates
+from experiments.paper.page.recipe_tables import pathsum_rates
 from experiments.paper.page.zero_shot_tables import NAMES, errors
-from experiments.paper.recipe import Recipe
+from experiments.paper.recipes import CIFAR10_RESNET, FAMILIES, RECIPES, SCANS, VIT_384_EPOCH_3
 from experiments.paper.running.jobs import home
-from experiments.paper.setting import Setting
-from experiments.paper.theory import FAMILIES
-from experiments.paper.variants import SCANS
-from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.paper.settings import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,10 +128,9 @@ def draw_energies(axes: Axes, shown: Sequence[Energies]) -> None:
 
 def comparable(recipe: Recipe, kept: Kept) -> list[Sweep]:
     """The sweeps to draw: another recipe's settings under this one's protocol if they have it, so that they compare."""
-    settings = [setting for setting in recipe.settings if isinstance(setting, Setting) and setting.scan is None]
-    own = {s.protocol for setting in settings if home(setting) is recipe for s in kept.complete(setting)[:1]}
+    own = {s.protocol for setting in recipe.slopes if home(setting) is recipe for s in kept.complete(setting)[:1]}
     found = []
-    for setting in settings:
+    for setting in recipe.slopes:
         sweeps = kept.complete(setting)
         alike = [sweep for sweep in sweeps if sweep.protocol in own and home(setting) is not recipe]
         found += (alike or sweeps)[:1]

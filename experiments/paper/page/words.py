@@ -1,4 +1,4 @@
-"""How the results page writes numbers and slopes."""
+"""How the results page writes numbers, slopes, and a measured slope against a stated one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from collections.abc import Sequence
 
 from depthlr.formatting import MINUS, rate_text, signed
 from depthlr.law.fit import Fit
+from depthlr.present.findings import Judgement, judge_slope
 
 NOTHING = "–"
 NOT_YET = "not yet measured"
+HOLDS, SHALLOWER, STEEPER, UNDECIDED = "contains it", "shallower", "steeper", "undecided"
+JUDGED = {  # a rate that falls more slowly with depth has the shallower slope
+    Judgement.holds: HOLDS,
+    Judgement.slower: SHALLOWER,
+    Judgement.faster: STEEPER,
+    Judgement.undecided: UNDECIDED,
+}
 
 
 def slope(fit: Fit | None) -> str:
@@ -48,3 +56,8 @@ def loss(values: Sequence[float]) -> str:
 
 def seconds(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.0f}"
+
+
+def against(fit: Fit | None, stated: float) -> str:
+    """One of four words."""
+    return UNDECIDED if fit is None or not fit.bounded else JUDGED[judge_slope(fit, stated)]

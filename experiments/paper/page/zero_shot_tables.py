@@ -10,8 +10,7 @@ from depthlr.formatting import MINUS
 from experiments.pages import markdown_table
 from experiments.paper.page.kept import Carried, Kept, Sweep
 from experiments.paper.page.words import NOT_YET, NOTHING, decades, exact, loss, rate
-from experiments.paper.running.carried import RULES
-from experiments.paper.zero_shot import (
+from experiments.paper.recipes import (
     PRINTED_MEDIANS,
     PRINTED_RATE,
     PRINTED_TRANSFERS,
@@ -20,6 +19,7 @@ from experiments.paper.zero_shot import (
     VIT_384_EPOCH_3,
     PrintedTransfer,
 )
+from experiments.paper.running.carried import RULES
 
 NAMES = {"copy": "raw", "law": "law", "pathsum": "PathSum", "am-mup": "AM-μP", "measured": "measured"}
 Rows = Mapping[int, Mapping[str, Carried]]

@@ -1,1 +1,1 @@
-"""Running a recipe's settings: resumable, within lent time, each writing its tables."""
+"""Running the settings: sweeps, carried rates, energies, and the tables of what came of them."""

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from depthlr.data.examples import Examples
-from depthlr.energy.energy import EnergyOverSeeds
-from depthlr.errors import DepthlrError
-from depthlr.training.device import default_device
-from experiments.paper.columns import read_rows
-from experiments.paper.energy_setting import SEEDS
-from experiments.paper.running.initial_energy import initial_energies
-from experiments.paper.running.job import Job
-from experiments.paper.running.written import is_fuller
-from experiments.running import Deadline, Facts, OutOfTime, provenance, read_facts
-from experiments.tables import damaged, write_json, write_table
+from torch import Tensor, nn
 
-ENERGIES = ("size", "depth", "seed", "mean", "readout", "loss")
+from depthlr.data.examples import Examples
+from depthlr.energy.batches import GRADIENT_BATCHES
+from depthlr.energy.energy import EnergyOverSeeds, update_energy
+from depthlr.energy.persistent import DrawnRate, persistent_energy, rate_over_draws
+from depthlr.errors import DepthlrError
+from depthlr.study.description import Study
+from depthlr.study.tasks import epoch_steps, task_at
+from depthlr.training.device import default_device
+from depthlr.training.task import Task
+from experiments.paper.running.jobs import Job
+from experiments.paper.running.tables import ENERGIES, read_rows, write_setting
+from experiments.paper.settings import ENERGY_SEEDS
+from experiments.running import Deadline, Facts, OutOfTime, provenance, read_facts
+from experiments.tables import damaged, write_table
 
 
 def run_energies(job: Job, until: Deadline) -> bool:
-    """Measure what is left, and write the tables; True when nothing is left."""
+    """Measure what is left, and write the tables. True when nothing is left.
+
+    Args:
+        job: what to measure.
+        until: when to stop; sizes that are measured are kept.
+    """
     examples, facts = job.examples(), read_facts(job.facts)
     kept = job.energies
     rows = read_rows(kept, ENERGIES) if kept.is_file() else []
-    known = {row["size"] for row in rows}
-    seeds = range(SEEDS[job.out.protocol])
+    known = _sizes(rows)
+    seeds = range(ENERGY_SEEDS[job.out.protocol])
     if [row["seed"] for row in rows] != [*seeds] * len(known):  # sizes are kept whole
         raise damaged(kept, f"lacks some of the {len(seeds)} seeds of a size")
     if rows:
@@ -56,11 +65,51 @@ def _check_same(job: Job, facts: Facts, examples: Examples) -> None:
         raise DepthlrError(f"{job.energies} is of another study or of other data: delete it to measure anew.")
 
 
-def all_measured(job: Job) -> bool:
-    """Are the energies of every size kept?"""
-    if not job.energies.is_file():
-        return False
-    return {row["size"] for row in read_rows(job.energies, ENERGIES)} == set(job.study.model.sizes)
+def initial_energies(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> EnergyOverSeeds:
+    """What the first step does to a model of a study. Each seed draws an initialization and a first batch.
+
+    Args:
+        study: the study.
+        size: of the model.
+        examples: the data.
+        seeds: Each draws what a cell of that seed draws.
+        device: where to measure.
+    """
+    found = [
+        update_energy(model, batches[0], task.loss_fn, study.training.optimizer)
+        for task, model, batches in _drawn(study, size, examples, seeds, device, 1)
+    ]
+    return EnergyOverSeeds(tuple(found))
+
+
+def initial_measured_rate(study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str) -> DrawnRate:
+    """What the rule `measured` looks at. Each seed draws an initialization and its first batches.
+
+    Args:
+        study: the study.
+        size: of the model.
+        examples: the data; the batches are those of one epoch, if it has three.
+        seeds: Each draws what a cell of that seed draws.
+        device: where to measure.
+    """
+    count = min(GRADIENT_BATCHES + 1, max(3, epoch_steps(study, examples)))
+    return rate_over_draws(
+        [
+            persistent_energy(model, batches, task.loss_fn, study.training.optimizer)
+            for task, model, batches in _drawn(study, size, examples, seeds, device, count)
+        ]
+    )
+
+
+def _drawn(
+    study: Study, size: int, examples: Examples, seeds: Sequence[int], device: str, count: int
+) -> Iterator[tuple[Task, nn.Module, list[tuple[Tensor, Tensor]]]]:
+    """One model in each seed's initialization, and the first batches of a cell of that seed."""
+    task = task_at(study, size, examples)
+    model = task.build()
+    for seed in seeds:
+        task.initialize(model.cpu(), seed)
+        yield task, model.to(device), [examples.batch(indices) for indices in task.order(seed)[:count]]
 
 
 def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:
@@ -72,20 +121,26 @@ def _rows(size: int, found: EnergyOverSeeds) -> list[dict[str, Any]]:
 
 
 def _write(job: Job, rows: list[dict[str, Any]], facts: Facts) -> None:
-    complete = {row["size"] for row in rows} == set(job.study.model.sizes)
-    if not facts.provenance or (not complete and is_fuller(job.out, len(rows))):
+    if not facts.provenance:
         return
     content = {
-        "recipe": job.out.recipe,
-        "setting": job.out.setting,
-        "protocol": job.out.protocol,
-        "complete": complete,
-        "cells": len(rows),
         **facts.provenance,
         "at_once": facts.at_once,  # jobs that shared the device; seconds are this one's share
         "sweep_seconds": round(facts.sweep_seconds, 2),
-        "seeds": SEEDS[job.out.protocol],
+        "seeds": ENERGY_SEEDS[job.out.protocol],
         "study": {key: table for key, table in job.study.to_dict().items() if key != "search"},  # there is none
     }
-    write_table(job.out.file("csv"), ENERGIES, rows)
-    write_json(job.out.file("json"), content)
+    write_setting(job.out, ENERGIES, rows, content, complete=_sizes(rows) == set(job.study.model.sizes))
+
+
+def all_measured(job: Job) -> bool:
+    """Are the energies of every size kept?
+
+    Args:
+        job: what is measured.
+    """
+    return job.energies.is_file() and _sizes(read_rows(job.energies, ENERGIES)) == set(job.study.model.sizes)
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    return {row["size"] for row in rows}

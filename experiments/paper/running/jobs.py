@@ -1,44 +1,106 @@
-"""From what a user asks for to jobs: which settings, each once, in the order of importance."""
+"""From what a user asks for to jobs: which settings, each once, and the places of their files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.study.results import read_results
-from experiments.paper import RECIPES
-from experiments.paper.energy_setting import EnergySetting
-from experiments.paper.place import Place
-from experiments.paper.protocol import SMOKE_SIZES, protocol_named
-from experiments.paper.recipe import AnySetting, Recipe
-from experiments.paper.running.carried import has_carried
-from experiments.paper.running.energies import all_measured, run_energies
-from experiments.paper.running.job import Job
-from experiments.paper.running.resumed import resume_tables
-from experiments.paper.running.sweep import Watch, run_sweep, unwatched
-from experiments.running import Deadline
+from depthlr.data.examples import Examples
+from depthlr.study.description import Study
+from experiments.examples import load_examples
+from experiments.paper.recipes import RECIPES
+from experiments.paper.settings import PROTOCOLS, SMOKE_SIZES, AnySetting, EnergySetting, Recipe, Setting
+from experiments.running import known_name
+
+
+@dataclass(frozen=True)
+class Place:
+    """The files of one setting under one protocol, below a folder: FOLDER/RECIPE/SETTING.PROTOCOL and what they are."""
+
+    folder: Path
+    recipe: str
+    setting: str
+    protocol: str
+
+    def file(self, kind: str) -> Path:
+        """The path of a file.
+
+        Args:
+            kind: such as `csv` or `carried.csv`.
+        """
+        return self.folder / self.recipe / f"{self.setting}.{self.protocol}.{kind}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A setting under a protocol. `work` keeps what is unfinished from call to call, `out` gets the tables."""
+
+    setting: AnySetting
+    study: Study
+    data: Path
+    work: Place
+    out: Place
+    longer: Path | None = None  # the store of the setting whose cells begin with this one's
+    source: int | None = None  # the size whose tuned rate is carried to the others
+    workers: int | None = None  # processes on a CPU; one a core, unless told
+    resume_tables: bool = False  # where the work is gone, go on from the tables
+    at_once: int = 1  # jobs that share the device; beside others the plain grid is not timed: it would take too long
+
+    @property
+    def store(self) -> Path:
+        return self.work.file("sqlite")
+
+    @property
+    def energies(self) -> Path:
+        return self.work.file("energies.csv")
+
+    @property
+    def facts(self) -> Path:
+        return self.work.file("facts.json")
+
+    def examples(self) -> Examples:
+        sequences = isinstance(self.setting, Setting) and self.setting.sequences
+        return load_examples(self.setting.data, self.data, sequences=sequences)
 
 
 def chosen(recipes: Sequence[str] = (), only: Sequence[str] = ()) -> list[AnySetting]:
-    """The settings of these recipes (of all, if none is named), each once; `only` names some of them."""
+    """The settings of some recipes, each once, in the order of importance.
+
+    Args:
+        recipes: names of recipes; all if none is named.
+        only: names of some of their settings; all if none is named.
+    """
     for name in recipes:
-        _check("recipe", name, RECIPES)
+        known_name("recipe", name, RECIPES)
     asked = [recipe for name, recipe in RECIPES.items() if not recipes or name in recipes]
     settings = {setting.name: setting for recipe in asked for setting in recipe.settings}
     for name in only:
-        _check("setting", name, settings)
+        known_name("setting", name, settings)
     return [setting for name, setting in settings.items() if not only or name in only]
 
 
 def home(setting: AnySetting) -> Recipe:
-    """The first recipe that holds a setting: where its files lie."""
+    """The first recipe that holds a setting: where its files lie.
+
+    Args:
+        setting: the setting.
+    """
     return next(recipe for recipe in RECIPES.values() if setting in recipe.settings)
 
 
 def job_of(setting: AnySetting, protocol: str, precision: str, *, data: Path, work: Path, out: Path) -> Job:
-    """A setting under a protocol, with its places."""
-    study, recipe = setting.study(protocol_named(protocol), precision), home(setting)
+    """A setting under a protocol, with its places.
+
+    Args:
+        setting: the setting.
+        protocol: a name of PROTOCOLS.
+        precision: of the training.
+        data: the folder of all data.
+        work: the folder of unfinished work.
+        out: the folder of tables.
+    """
+    study, recipe = setting.study(known_name("protocol", protocol, PROTOCOLS), precision), home(setting)
     here, there = (Place(folder, recipe.name, setting.name, protocol) for folder in (work, out))
     if isinstance(setting, EnergySetting):
         return Job(setting, study, data, here, there)
@@ -48,27 +110,3 @@ def job_of(setting: AnySetting, protocol: str, precision: str, *, data: Path, wo
     source = SMOKE_SIZES[0] if recipe.source is not None and protocol == "smoke" else recipe.source
     workers = 1 if protocol == "smoke" else None  # processes take longer to start than the smoke lasts
     return Job(setting, study, data, here, there, longer, source, workers)
-
-
-def run_job(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
-    """Go on with a job, and write its tables, finished or not; True when nothing of it is left to do."""
-    if job.resume_tables:
-        resume_tables(job)
-    return run_energies(job, until) if isinstance(job.setting, EnergySetting) else run_sweep(job, until, watch)
-
-
-def is_measured(job: Job) -> bool:
-    """Is all that was to be measured? A plain grid may still have to be timed."""
-    if isinstance(job.setting, EnergySetting):
-        return all_measured(job)
-    if not job.store.is_file():
-        return False
-    results = read_results(job.store)
-    carried = job.source is None or has_carried(job.out.file("carried.csv"), results, job.source)
-    return results.complete and carried
-
-
-def _check(kind: str, name: str, known: Iterable[str]) -> None:
-    names = list(known)
-    if name not in names:
-        raise DepthlrError(f"There is no {kind} {name!r}{did_you_mean(name, names)}: choose from {', '.join(names)}.")

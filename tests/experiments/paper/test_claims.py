@@ -13,17 +13,22 @@ import pytest
 from depthlr.formatting import signed
 from depthlr.law.carried_rate import ADAPTIVE, BATCH_NORM, LAW_FINDINGS, PRE_NORM
 from depthlr.law.fit import Fit, fit_power_law
-from experiments.paper.main import MAIN
-from experiments.paper.page.averages import averages
-from experiments.paper.page.changes import CHANGES, changes, difference, told
-from experiments.paper.page.families import families, family
+from experiments.paper.page.answer import (
+    CHANGES,
+    apart,
+    averages,
+    changes,
+    difference,
+    families,
+    family,
+    sensitivity,
+    told,
+)
 from experiments.paper.page.kept import Kept, Sweep, read_kept
 from experiments.paper.page.pictures import both
-from experiments.paper.page.sensitivity import apart, sensitivity
 from experiments.paper.page.zero_shot_tables import errors
-from experiments.paper.setting import Setting
-from experiments.paper.variants import SCANS
-from experiments.paper.width_epochs import WIDTH_EPOCHS
+from experiments.paper.recipes import MAIN, SCANS, WIDTH_EPOCHS
+from experiments.paper.settings import Setting
 
 ROOT = Path(__file__).resolve().parents[3]
 LAW = -1.5

@@ -13,15 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from experiments.paper.main import CIFAR10_CNN
 from experiments.paper.page.kept import read_kept
 from experiments.paper.page.page import results_page
 from experiments.paper.page.pictures import pictures
-from experiments.paper.pathsum import RESNET_ENERGY
-from experiments.paper.place import Place
-from experiments.paper.running.jobs import job_of, run_job
-from experiments.paper.running.written import is_fuller
-from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.paper.recipes import CIFAR10_CNN, RESNET_ENERGY, VIT_384_EPOCH_3
+from experiments.paper.running.jobs import Place, job_of
+from experiments.paper.running.run import run_job
+from experiments.paper.running.tables import is_fuller
 from experiments.running import Deadline, read_facts
 
 GONE = object()

@@ -19,24 +19,17 @@ from depthlr.study.curves import chance_loss
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.training.cell import Cell
-from experiments.paper.kernel import KERNEL
-from experiments.paper.main import CIFAR10_CNN, CIFAR10_VIT, MAIN
-from experiments.paper.padding import PADDING
-from experiments.paper.page.answer import every_setting, finished
-from experiments.paper.page.comparison import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
-from experiments.paper.page.families import families, family, off
+from experiments.paper.page.answer import apart, every_setting, families, family, finished, off, sensitivity
 from experiments.paper.page.kept import Kept, Sweep, read_kept
-from experiments.paper.page.offsets import offsets, rate_ratios
-from experiments.paper.page.page import results_page
+from experiments.paper.page.page import provenance_table, results_page, time_table
 from experiments.paper.page.pictures import both, comparable, draw_energies, drawn, pictures
-from experiments.paper.page.provenance_table import provenance_table
-from experiments.paper.page.recipe_table import recipe_table
-from experiments.paper.page.sensitivity import apart, sensitivity
-from experiments.paper.page.time_table import time_table
+from experiments.paper.page.recipe_tables import offsets, rate_ratios, recipe_table
+from experiments.paper.page.words import HOLDS, SHALLOWER, STEEPER, UNDECIDED, against
 from experiments.paper.page.zero_shot_tables import headline
-from experiments.paper.running.jobs import chosen, job_of, run_job
-from experiments.paper.setting import Setting
-from experiments.paper.zero_shot import VIT_384_EPOCH_3, ZERO_SHOT
+from experiments.paper.recipes import CIFAR10_CNN, CIFAR10_VIT, KERNEL, MAIN, PADDING, VIT_384_EPOCH_3, ZERO_SHOT
+from experiments.paper.running.jobs import chosen, job_of
+from experiments.paper.running.run import run_job
+from experiments.paper.settings import Setting
 from experiments.running import Deadline
 
 ROOT = Path(__file__).parents[3]

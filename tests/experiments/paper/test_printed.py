@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from depthlr.law.rules import transfer_by_power
-from experiments.paper import RECIPES
-from experiments.paper.audio import PRINTED_RATES
-from experiments.paper.recipe import AnySetting
-from experiments.paper.zero_shot import PRINTED_MEDIANS, PRINTED_RATE, PRINTED_TRANSFERS, SOURCE, VIT_384_EPOCH_3
+from experiments.paper.recipes import (
+    AUDIO_RATES,
+    PRINTED_MEDIANS,
+    PRINTED_RATE,
+    PRINTED_TRANSFERS,
+    RECIPES,
+    SOURCE,
+    VIT_384_EPOCH_3,
+)
+from experiments.paper.settings import AnySetting
 
 
 def slope(setting: AnySetting, where: str) -> float:
@@ -46,7 +52,7 @@ def test_the_zero_shot_table_is_the_law_on_two_units_a_block_and_two() -> None:
 
 
 def test_the_audio_rates_have_the_printed_slope_and_lie_on_a_coarse_grid() -> None:
-    x, y = np.log10(list(PRINTED_RATES)), np.log10(list(PRINTED_RATES.values()))
+    x, y = np.log10(list(AUDIO_RATES)), np.log10(list(AUDIO_RATES.values()))
     fitted, _ = np.polyfit(x, y, 1)
     assert fitted == pytest.approx(-1.578, abs=2e-3)
     assert np.corrcoef(x, y)[0, 1] ** 2 == pytest.approx(0.891, abs=2e-3)

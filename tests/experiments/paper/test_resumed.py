@@ -11,13 +11,10 @@ from tests.experiments.paper.test_running import EPOCH_1, FOREVER, CellsLeft, fa
 from depthlr.errors import DepthlrError
 from depthlr.study.results import read_results
 from depthlr.study.store import read_store
-from experiments.paper.main import CIFAR10_CNN
-from experiments.paper.pathsum import RESNET_ENERGY
-from experiments.paper.running import carried, energies, plain_grid
-from experiments.paper.running.jobs import run_job
-from experiments.paper.running.recalled import beginnings
-from experiments.paper.running.resumed import resume_tables
-from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.paper.recipes import CIFAR10_CNN, RESNET_ENERGY, VIT_384_EPOCH_3
+from experiments.paper.running import carried, energies, sweep
+from experiments.paper.running.run import resume_tables, run_job
+from experiments.paper.running.sweep import beginnings
 from experiments.running import Deadline
 
 SETTINGS = pytest.mark.parametrize("setting", [VIT_384_EPOCH_3, CIFAR10_CNN, RESNET_ENERGY], ids=lambda s: s.name)
@@ -99,7 +96,7 @@ def test_the_time_of_the_plain_grid_is_kept(job, monkeypatch) -> None:
     assert run_job(done, FOREVER)
     timed = facts(done)["plain_grid_seconds"]
     assert timed > 0
-    monkeypatch.setattr(plain_grid, "train_plainly", None)  # would fail
+    monkeypatch.setattr(sweep, "train_plainly", None)  # would fail
     for at_once in (1, 2):
         assert run_job(replace(job(CIFAR10_CNN, f"clone-{at_once}"), resume_tables=True, at_once=at_once), FOREVER)
         assert facts(done)["plain_grid_seconds"] == timed

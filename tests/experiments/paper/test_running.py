@@ -18,17 +18,13 @@ from depthlr.study.search import Progress
 from depthlr.study.store import open_store, read_store
 from depthlr.training.cell import Outcome
 from depthlr.transfer.measured import Measured
-from experiments.paper.main import CIFAR10_CNN
-from experiments.paper.pathsum import RESNET_ENERGY
-from experiments.paper.running import plain_grid
-from experiments.paper.running import sweep as running_sweep
-from experiments.paper.running.carried import ENERGY_SEEDS, RULES
-from experiments.paper.running.initial_energy import initial_energies, initial_measured_rate
-from experiments.paper.running.jobs import is_measured, job_of, run_job
-from experiments.paper.running.recalled import beginnings
-from experiments.paper.running.sweep import run_sweep
-from experiments.paper.width_epochs import WIDTH_EPOCHS
-from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.paper.recipes import CIFAR10_CNN, RESNET_ENERGY, VIT_384_EPOCH_3, WIDTH_EPOCHS
+from experiments.paper.running import sweep
+from experiments.paper.running.carried import INITIALIZATIONS, RULES
+from experiments.paper.running.energies import initial_energies, initial_measured_rate
+from experiments.paper.running.jobs import job_of
+from experiments.paper.running.run import is_measured, run_job
+from experiments.paper.running.sweep import beginnings, run_sweep
 from experiments.running import Deadline, Facts, OutOfTime, read_facts
 
 EPOCH_1 = next(setting for setting in WIDTH_EPOCHS.settings if setting.name == "vit-384-epoch-1")
@@ -170,8 +166,8 @@ def test_a_carried_rate_is_trained_at_exactly_what_its_rule_says(job) -> None:
     assert [(row["rule"], int(row["size"])) for row in rows] == [(rule, size) for rule in RULES for size in targets]
     depths = results.depths
     examples, blocks, plain = carrying.examples(), 2, 2  # a transformer's block is two updates; stem and head
-    energies = {size: initial_energies(results.study, size, examples, ENERGY_SEEDS, "cpu") for size in depths}
-    best = {size: initial_measured_rate(results.study, size, examples, ENERGY_SEEDS, "cpu") for size in depths}
+    energies = {size: initial_energies(results.study, size, examples, INITIALIZATIONS, "cpu") for size in depths}
+    best = {size: initial_measured_rate(results.study, size, examples, INITIALIZATIONS, "cpu") for size in depths}
     for row in rows:
         size = int(row["size"])
         if row["rule"] == "pathsum":
@@ -196,15 +192,15 @@ def test_the_plain_grid_is_a_cells_time_times_rates_seeds_and_sizes(monkeypatch,
     study = replace(CIFAR10_CNN.study("paper"), data=replace(CIFAR10_CNN.study("paper").data, limit=20))
     study = replace(study, training=replace(study.training, epochs=None, steps=390, batch=16))
     monkeypatch.setattr(
-        plain_grid, "train_plainly", lambda task, cell, device: Outcome([], 1.5 + 0.25 * task.training.steps, False)
+        sweep, "train_plainly", lambda task, cell, device: Outcome([], 1.5 + 0.25 * task.training.steps, False)
     )
     from depthlr.data import load
 
-    seconds = plain_grid.plain_cell_seconds(study, 3, load("cifar10", published), "cpu")
+    seconds = sweep.plain_cell_seconds(study, 3, load("cifar10", published), "cpu")
     assert seconds == pytest.approx(1.5 + 0.25 * 390)
     wide = replace(study, model=replace(study.model, sizes=(2, 4, 6, 8, 12)))
-    assert plain_grid.sampled_sizes(wide) == {2, 6, 12}
-    assert plain_grid.plain_grid_seconds(wide, {2: 1.0, 6: 5.0, 12: 8.0}) == pytest.approx((1 + 3 + 5 + 6 + 8) * 80 * 3)
+    assert sweep.sampled_sizes(wide) == {2, 6, 12}
+    assert sweep.plain_grid_seconds(wide, {2: 1.0, 6: 5.0, 12: 8.0}) == pytest.approx((1 + 3 + 5 + 6 + 8) * 80 * 3)
 
 
 def test_the_plain_grid_may_be_timed_later(job) -> None:
@@ -309,7 +305,7 @@ def test_a_sweep_that_is_stopped_before_its_first_cell_leaves_no_table(job, monk
     def stopped(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running_sweep, "sweep_study", stopped)
+    monkeypatch.setattr(sweep, "sweep_study", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_job(job(CIFAR10_CNN), FOREVER)
     assert not job(CIFAR10_CNN).out.file("json").exists()
@@ -328,7 +324,7 @@ def test_rates_carried_from_another_rate_do_not_stay_beside_a_new_table(job, mon
     def late(*arguments, **options):
         raise OutOfTime
 
-    monkeypatch.setattr(running_sweep, "train_carried", late)
+    monkeypatch.setattr(sweep, "train_carried", late)
     assert not run_job(done, FOREVER)
     assert table.is_file() == same
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from depthlr.errors import DepthlrError
-from experiments.paper import RECIPES
-from experiments.paper.energy_setting import EnergySetting
-from experiments.paper.main import CIFAR10_CNN, CIFAR10_RESNET, CIFAR10_VIT, IMAGENET_VIT
-from experiments.paper.printed import PLACES
-from experiments.paper.protocol import PROTOCOLS
+from experiments.paper.recipes import (
+    CIFAR10_CNN,
+    CIFAR10_RESNET,
+    CIFAR10_VIT,
+    IMAGENET_VIT,
+    RECIPES,
+    VIT_384_EPOCH_3,
+    WIDTH_EPOCHS,
+)
 from experiments.paper.running.jobs import chosen, home
-from experiments.paper.setting import Setting
-from experiments.paper.width_epochs import WIDTH_EPOCHS
-from experiments.paper.zero_shot import VIT_384_EPOCH_3
+from experiments.paper.settings import PLACES, PROTOCOLS, EnergySetting, Setting
 
 SWEEPS = [setting for setting in chosen() if isinstance(setting, Setting)]
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from experiments.paper import RECIPES
-from experiments.paper.energy_setting import EnergySetting
 from experiments.paper.page.kept import read_kept
 from experiments.paper.page.page import results_page
 from experiments.paper.page.pictures import drawn, pictures
-from experiments.paper.place import Place
-from experiments.paper.running.jobs import chosen, home, job_of, run_job
+from experiments.paper.recipes import RECIPES
+from experiments.paper.running.jobs import Place, chosen, home, job_of
+from experiments.paper.running.run import run_job
+from experiments.paper.settings import EnergySetting
 from experiments.running import Deadline
 
 

@@ -203,4 +203,4 @@ def test_the_table_of_methods_reads_the_design_half_until_the_other_is_finished(
     assert "| lightning | 0 of 24 | - | - | - |" in text
     assert "| Prodigy | - | - | +5.0% | +5.0% |" in text
     assert f"{SUGGEST} loses +2.0% less than Prodigy (+2.0% to +2.0%, 6 recipes): surely." in text
-    assert "holds 24 of 24 tuned rates" in text
+    assert "contains 24 of 24 tuned rates" in text

@@ -23,7 +23,7 @@ from experiments.realbench.moved import (
     moves,
     peers_table,
 )
-from experiments.realbench.plan import HORIZON, TWINS, Job, long_variant, part_named
+from experiments.realbench.plan import HORIZON, TWINS, Job, long_variant, of_length, part_named
 from experiments.realbench.recipes import recipe_named
 
 GPT, RESNET = HORIZON
@@ -39,6 +39,10 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"][2:]
 
 
+def seeds_of(variant: str) -> tuple[int, ...]:
+    return recipe_named(variant).study.search.seeds
+
+
 def write_horizon(tables: Path, exponents: dict[int, float]) -> None:
     for name in HORIZON:
         sizes = recipe_named(name).study.model.sizes
@@ -48,7 +52,8 @@ def write_horizon(tables: Path, exponents: dict[int, float]) -> None:
                     if size in HORIZON[name]:
                         write_sweep(tables, long_variant(name, size), {size: best}, seeds=(0,))
             else:
-                write_sweep(tables, name if steps == 1_200 else f"{name}?steps={steps}", falling(exponent, sizes))
+                variant = name if steps == 1_200 else of_length(name, steps)
+                write_sweep(tables, variant, falling(exponent, sizes), scatter=0.02, seeds=seeds_of(variant))
 
 
 def test_the_horizon_shows_each_lengths_exponent(tmp_path):
@@ -57,20 +62,21 @@ def test_the_horizon_shows_each_lengths_exponent(tmp_path):
     found = cells(horizon_table(tmp_path))
     assert [row[0] for row in found] == [GPT] * 4 + [RESNET] * 4
     assert [float(row[5]) for row in found] == pytest.approx(2 * list(wanted.values()))
-    assert [row[6] == "one seed" for row in found] == 2 * [False, False, False, True]
+    # Each seed lies 0.02 decades from the mean of two: a standard deviation of 0.028. One seed's floor is root 2 of it.
+    assert [row[6] for row in found] == 2 * ["0.04", "0.03", "0.04", "0.04"]
     first = math.log10(34 / 6)
     assert [float(row[4]) for row in found[:4]] == pytest.approx([round(e * first, 2) for e in wanted.values()])
 
 
 def test_the_horizon_is_empty_while_a_table_is_unfinished(tmp_path):
     write_horizon(tmp_path, {300: -0.5, 1_200: -0.3, 1_500: -0.2, 8_000: 0.1})
-    last = tmp_path / f"{RESNET}+seeds0+sizes8+steps8000.csv"
+    last = tmp_path / f"{recipe_named(long_variant(RESNET, 8)).name}.csv"
     write_facts(last, read_facts(last)["study"], 3, complete=False)
     assert horizon_table(tmp_path) == ""
 
 
 def test_long_runs_surround_the_rate_of_shorter_ones(tmp_path):
-    shorter = write_sweep(tmp_path, f"{GPT}?steps=1500", falling(-0.2, (2, 4, 8, 16)))
+    shorter = write_sweep(tmp_path, of_length(GPT, 1_500), falling(-0.2, (2, 4, 8, 16)))
     found = long_cells(recipe_named(long_variant(GPT, 16)), shorter)
     assert {cell.size for cell in found} == {16}
     assert {cell.seed for cell in found} == {0}
@@ -84,12 +90,12 @@ def write_factors(tables: Path, name: str, exponent) -> None:
     sizes = recipe_named(name).study.model.sizes
     for words, option in INITIALIZATIONS.items():
         for steps in LENGTHS:
-            variant = f"{name}?steps={steps}{option}"
+            variant = of_length(name, steps) + option
             final = falling(exponent(words, steps, "final validation loss"), sizes)
-            write_sweep(tables, variant, final, scatter=0.01)
+            write_sweep(tables, variant, final, seeds=seeds_of(variant))
             # The table that the training loss asked for has its own valley.
             mean = falling(exponent(words, steps, "mean training loss"), sizes)
-            write_sweep(tables, f"{variant}&metric=budget", mean, scatter=0.01)
+            write_sweep(tables, f"{variant}&metric=budget", mean, seeds=seeds_of(variant))
 
 
 def test_each_factors_effect_on_the_exponent_is_found(tmp_path):
@@ -97,6 +103,7 @@ def test_each_factors_effect_on_the_exponent_is_found(tmp_path):
         return -0.5 + 0.3 * (words == "the library's") + 0.2 * (steps == 1_500) - 0.1 * (judge == "mean training loss")
 
     for name in HORIZON:
+        write_sweep(tmp_path, name, falling(-0.2, recipe_named(name).study.model.sizes), scatter=0.01)
         write_factors(tmp_path, name, exponent)
     found = corners(GPT, tmp_path)
     assert len(found) == 8
@@ -129,7 +136,7 @@ def test_axes_compare_two_sizes_of_each(tmp_path):
         small, large = base[0], base[2]
         narrow, wide, batch = (job.variant for job in part_named("axes").jobs(tmp_path) if job.variant.startswith(name))
         write_sweep(tmp_path, name, falling(-0.2, base))
-        write_sweep(tmp_path, f"{name}?steps=300", falling(-0.2, base, start=-1.7))
+        write_sweep(tmp_path, of_length(name, 300), falling(-0.2, base, start=-1.7))
         write_sweep(tmp_path, narrow, falling(-0.2, (small, large), start=-1.6))
         write_sweep(tmp_path, wide, falling(-0.2, (small, large), start=-2.2))
         assert axes_table(tmp_path) == ""

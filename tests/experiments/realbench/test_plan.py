@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.experiments.realbench.tiny import write_facts, write_sweep
+from tests.experiments.realbench.tiny import write_facts, write_rows, write_sweep
 from typer.testing import CliRunner
 
 from depthlr.errors import DepthlrError
 from experiments.realbench.__main__ import app
 from experiments.realbench.jobs import job_named
+from experiments.realbench.kept import COLUMNS
 from experiments.realbench.plan import (
     AXES,
     CELLS,
@@ -78,16 +80,16 @@ def test_the_plan_covers_what_was_asked():
 
 def test_a_job_waits_for_its_needs(tmp_path):
     assert [job.name for _, job in pending(tmp_path, ["horizon"])] == [
-        "gpt2-adamw-cosine+steps300",
-        "resnet-momentum-cosine+steps300",
-        "gpt2-adamw-cosine+steps1500",
-        "resnet-momentum-cosine+steps1500",
+        "gpt2-adamw-cosine+seeds0+steps300",
+        "resnet-momentum-cosine+seeds0+steps300",
+        "gpt2-adamw-cosine+seeds0+steps1500",
+        "resnet-momentum-cosine+seeds0+steps1500",
     ]
-    write_sweep(tmp_path, "gpt2-adamw-cosine?steps=1500", {2: -3.0})
-    write_sweep(tmp_path, "gpt2-adamw-cosine?steps=300", {2: -3.0}, complete=False)
+    write_sweep(tmp_path, "gpt2-adamw-cosine?seeds=0&steps=1500", {2: -3.0})
+    write_sweep(tmp_path, "gpt2-adamw-cosine?seeds=0&steps=300", {2: -3.0}, complete=False)
     ready = [job.name for _, job in pending(tmp_path, ["horizon"])]
-    assert "gpt2-adamw-cosine+steps1500" not in ready
-    assert {"gpt2-adamw-cosine+steps300", "gpt2-adamw-cosine+seeds0+sizes16+steps8000"} <= set(ready)
+    assert "gpt2-adamw-cosine+seeds0+steps1500" not in ready
+    assert {"gpt2-adamw-cosine+seeds0+steps300", "gpt2-adamw-cosine+seeds0+sizes16+steps8000"} <= set(ready)
     assert "resnet-momentum-cosine+seeds0+sizes8+steps8000" not in ready
 
 
@@ -132,6 +134,25 @@ def test_nothing_of_the_judged_half_is_read_before_it_is_finished(tmp_path, comm
     assert found.exit_code
     assert "not finished, and is read once" in str(found.exception)
     assert found.stdout == ""
+
+
+def test_a_recipe_whose_validation_loss_rises_at_the_end_is_to_be_replaced(tmp_path):
+    sweep_all(tmp_path, "judged")
+    assert is_judged_half_finished(tmp_path)
+    table = tmp_path / "cct-adamw-cosine.csv"
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if row["size"] == "8":
+            row["validation_75"] = 0.9 * float(row["validation"])
+    write_rows(table, rows, COLUMNS)
+    assert not is_judged_half_finished(tmp_path)
+    assert pending(tmp_path, ["regret"]) == []
+    found = CliRunner().invoke(app, ["rising", "--results", str(tmp_path)])
+    assert "cct-adamw-cosine: rises at size 8, replace it\n" in found.stdout
+    assert found.stdout.count("does not rise\n") == 9
+    judged = CliRunner().invoke(app, ["judge", "--results", str(tmp_path)])
+    assert "not finished" in str(judged.exception)
 
 
 def test_the_plan_says_of_unfinished_tables_how_many_runs_they_hold(tmp_path):

@@ -116,7 +116,7 @@ def test_the_verdict_names_every_rule_and_the_coverage() -> None:
     assert "| a | -0.20 | 0.01 | " in text
     assert "less than copy" in text
     assert "less than law" in text
-    assert "holds 6 of 6 tuned rates" in text
+    assert "contains 6 of 6 tuned rates" in text
 
 
 def write_measured(results: Path, recipe: Tuned, exponent: float, error: float | None) -> None:
@@ -158,7 +158,7 @@ def test_a_recipe_that_the_released_rule_refuses_is_left_out_of_its_figures(tmp_
     text = verdict(recipes, results=tmp_path)
     assert "| b | -0.20 | 0.01 | 0.09 | 0.00 | 0.59 | - |" in text
     assert "less than measured (+0.23 to +0.23, the 2 recipes that it answers): surely." in text
-    assert "measured: The 80 % interval holds 4 of 4 tuned rates." in text
+    assert "measured: The 80 % interval contains 4 of 4 tuned rates." in text
 
 
 def test_initializations_that_scatter_lean_on_the_law(tmp_path) -> None:
@@ -214,7 +214,7 @@ def test_the_page_is_made_from_the_committed_tables() -> None:
     assert page.partition("<!-- table -->\n")[2].partition("<!-- /table -->")[0] == table(found, RESULTS)
     assert page.partition("<!-- readings -->\n")[2].partition("<!-- /readings -->")[0] == readings_table(found, RESULTS)
     held, transfers = held_without(found)
-    assert f"holds {held} of {transfers} tuned rates" in page
+    assert f"contains {held} of {transfers} tuned rates" in page
 
 
 def test_a_part_of_the_page_without_tables_says_so_in_one_line(tmp_path) -> None:

@@ -3,10 +3,9 @@
 import math
 
 from depthlr.energy.persistent import PersistentEnergy
-from experiments.transferbench.measured import Draw, Measured, Suggestion
-from experiments.transferbench.oracle import Curve, Oracle
+from experiments.transferbench.known import Curve, Draw, Measured, Oracle, Suggestion
+from experiments.transferbench.measuring import Change, Step
 from experiments.transferbench.scores import Known
-from experiments.transferbench.step import Change, Step
 
 GRID = tuple(round(-4 + 0.0625 * place, 4) for place in range(81))
 SIZES = (4, 8, 16)

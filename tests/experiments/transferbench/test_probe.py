@@ -8,7 +8,7 @@ from depthlr.energy import step_direction, update_energy
 from depthlr.init import init_
 from depthlr.models import build
 from depthlr.training.task import mean_cross_entropy
-from experiments.transferbench.probe import Probe
+from experiments.transferbench.measuring import Probe
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "muon"])

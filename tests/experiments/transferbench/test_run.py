@@ -16,12 +16,10 @@ from depthlr.errors import DepthlrError
 from depthlr.transfer.suggest import suggest_rate
 from experiments.pages import put
 from experiments.running import Deadline
-from experiments.transferbench import app as command
+from experiments.transferbench import __main__ as command
 from experiments.transferbench import measuring
-from experiments.transferbench.measured import read_measured
-from experiments.transferbench.measuring import PARTS, measure_task
-from experiments.transferbench.models import Models
-from experiments.transferbench.oracle import read_oracle
+from experiments.transferbench.known import read_measured, read_oracle
+from experiments.transferbench.measuring import PARTS, Models, measure_task
 from experiments.transferbench.rules import RULES, SUGGESTION
 from experiments.transferbench.scores import Known
 from experiments.transferbench.sweeping import sweep_task

@@ -36,14 +36,22 @@ from experiments.transferbench.answer import (
     unlike,
     upwards,
 )
-from experiments.transferbench.bootstrap import gain
-from experiments.transferbench.coverage import binomial_interval, coverage, coverage_of_pairs
-from experiments.transferbench.oracle import Curve, Oracle
+from experiments.transferbench.known import Curve, Oracle
 from experiments.transferbench.rules import CANDIDATES, RULES, Rule, factor, half_gain
-from experiments.transferbench.scores import PERFECT, Pair, by_task, carried, floor, suggested
-from experiments.transferbench.table import finished
+from experiments.transferbench.scores import (
+    PERFECT,
+    Pair,
+    binomial_interval,
+    by_task,
+    carried,
+    coverage,
+    coverage_of_pairs,
+    floor,
+    gain,
+    suggested,
+)
+from experiments.transferbench.table import finished, judgement
 from experiments.transferbench.tasks import TASKS
-from experiments.transferbench.verdicts import judgement
 
 RESULTS = Path(__file__).parents[3] / "results" / "transferbench"
 

@@ -10,7 +10,7 @@ from depthlr.data.sources import parse_name
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.trace.depth import effective_depth
-from experiments.transferbench.oracle import read_oracle
+from experiments.transferbench.known import read_oracle
 from experiments.transferbench.rules import CHOSEN, RULES
 from experiments.transferbench.tasks import DEV, FIRST_JUDGED, PEERS, TASKS, TEST
 

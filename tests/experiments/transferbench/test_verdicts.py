@@ -8,10 +8,9 @@ from tests.experiments.transferbench.made import SIZES, bowl, measured
 
 from depthlr.energy.persistent import PersistentEnergy
 from depthlr.transfer.check import Verdict
-from experiments.transferbench.measured import Draw
-from experiments.transferbench.oracle import Oracle
+from experiments.transferbench.known import Draw, Oracle
 from experiments.transferbench.scores import Known
-from experiments.transferbench.verdicts import FAILS, Judgement, judgement, sentence
+from experiments.transferbench.table import FAILS, Judgement, judgement, sentence
 
 
 def following(exponent: float, tuned: float) -> Known:

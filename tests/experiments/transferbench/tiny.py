@@ -4,7 +4,7 @@ from typing import Any
 
 from depthlr.study.description import Data, Models, Search, Study
 from depthlr.training.training import Training
-from experiments.transferbench.task import Split, Task
+from experiments.transferbench.tasks import Split, Task
 
 
 def tiny_task(

@@ -1,4 +1,4 @@
-"""A setting whose work is gone, as it is in a clone, goes on from its tables: cells, carried rates, times."""
+"""Running a job: a sweep or a measurement. One whose work is gone, as it is in a clone, may go on from its tables."""
 
 from __future__ import annotations
 
@@ -10,26 +10,57 @@ from depthlr.errors import DepthlrError
 from depthlr.study.description import difference
 from depthlr.study.results import read_results
 from depthlr.study.store import open_store
-from experiments.paper.columns import read_rows
-from experiments.paper.energy_setting import EnergySetting
-from experiments.paper.running.carried import COLUMNS as CARRIED
-from experiments.paper.running.carried import PLAN
-from experiments.paper.running.energies import ENERGIES
-from experiments.paper.running.job import Job
-from experiments.paper.running.written import CELLS, read_written, record_of
-from experiments.running import PROVENANCE, Facts
+from experiments.paper.running.carried import PLAN, has_carried
+from experiments.paper.running.energies import all_measured, run_energies
+from experiments.paper.running.jobs import Job
+from experiments.paper.running.sweep import Watch, run_sweep, unwatched
+from experiments.paper.running.tables import CARRIED, CELLS, ENERGIES, read_rows, read_setting, record_of
+from experiments.paper.settings import EnergySetting
+from experiments.running import PROVENANCE, Deadline, Facts
 from experiments.tables import make_folder, write_table
 
 Rows = Sequence[Mapping[str, Any]]
 
 
+def run_job(job: Job, until: Deadline, watch: Watch = unwatched) -> bool:
+    """Go on with a job, and write its tables, finished or not. True when nothing of it is left to do.
+
+    Args:
+        job: what to run.
+        until: when to stop; what has finished is kept.
+        watch: opens the progress of a sweep.
+    """
+    if job.resume_tables:
+        resume_tables(job)
+    return run_energies(job, until) if isinstance(job.setting, EnergySetting) else run_sweep(job, until, watch)
+
+
+def is_measured(job: Job) -> bool:
+    """Is all that was to be measured? A plain grid may still have to be timed.
+
+    Args:
+        job: the job.
+    """
+    if isinstance(job.setting, EnergySetting):
+        return all_measured(job)
+    if not job.store.is_file():
+        return False
+    results = read_results(job.store)
+    carried = job.source is None or has_carried(job.out.file("carried.csv"), results, job.source)
+    return results.complete and carried
+
+
 def resume_tables(job: Job) -> None:
-    """Lay a job's work out anew from its tables; work that holds as much is left as it is, and less is refused."""
+    """Lay a job's work out anew from its tables. Work that holds as much is left as it is, and less is refused.
+
+    Args:
+        job: the job.
+    """
     if not job.out.file("json").is_file():
         return
     energies = isinstance(job.setting, EnergySetting)
     kept = job.energies if energies else job.store
-    written, rows = read_written(job.out, ENERGIES if energies else CELLS)
+    written, rows = read_setting(job.out, ENERGIES if energies else CELLS)
     there = _count(kept, energies)
     if there >= len(rows):
         return
