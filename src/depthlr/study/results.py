@@ -179,8 +179,10 @@ class Results:
         if places is None or not set(self._inside) <= set(places):
             raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
         if len(self._inside) < 2:
-            mend = "add sizes, or widen the range of rates" if self.complete else "run the sweep on, it is not finished"
-            raise DepthlrError(f"A slope needs optima inside the range at two sizes or more: {mend}.")
+            mend = ": add sizes, or widen the range of rates"
+            if not self.complete:
+                mend = ", and the sweep is not finished: run it on"
+            raise DepthlrError(f"A slope needs optima inside the range at two sizes or more{mend}.")
         at: list[float] = []
         rates: list[float] = []
         for size, optima in self._inside.items():
