@@ -19,14 +19,12 @@ from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment, current_environment
-from depthlr.study.judge import judge_of, make_record
-from depthlr.study.progress import Estimate, Progress
-from depthlr.study.record import Record
+from depthlr.study.record import Environment, Record, current_environment, judge_of, make_record
 from depthlr.study.results import Results
 from depthlr.study.run import sweep
-from depthlr.study.sizes import task_at
+from depthlr.study.search import Estimate, Progress
 from depthlr.study.store import Store
+from depthlr.study.tasks import task_at
 from depthlr.training.cell import Cell
 from depthlr.training.device import default_device
 from depthlr.training.executor import Executor

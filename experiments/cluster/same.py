@@ -31,8 +31,9 @@ from depthlr.study import (
     tell,
     to_csv,
 )
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training import Cell, Executor, Task, Training, Workers
+from depthlr.training.cell import outcome_or_failure
 from depthlr.training.serial import SerialExecutor
 from experiments.one_machine import needed, one_node_slurm, ray_cluster
 
@@ -98,7 +99,7 @@ def by_ask_and_tell(of: Given) -> str:
         lines = []
         for entries in asked:
             cell = Cell(entries["size"], entries["seed"], entries["rate"])
-            record = make_record(cell, runner.submit(cell).result(), Judge("budget"))
+            record = make_record(cell, outcome_or_failure(partial(runner.run, cell)), Judge("budget"))
             lines.append(json.dumps({**entries, "loss": None if record.diverged else record.loss}))
         tell(path, lines)
         tell(path, lines)

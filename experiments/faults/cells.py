@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from depthlr.data.sets import DataSet
 from depthlr.errors import DepthlrError
 from depthlr.study import Models, Progress, Search, Study, read_results, sweep, to_csv
 from depthlr.training import Cell, Executor, Limits, Task, Training, Workers
+from depthlr.training.executor import Finished
 from experiments.faults.scenario import Verdict
 from experiments.one_machine import ray_cluster
 
@@ -141,9 +142,10 @@ class Counted(Workers):
         super().__init__(*given)
         self.submitted: list[Cell] = []
 
-    def submit(self, cell: Cell) -> Any:
-        self.submitted.append(cell)
-        return super().submit(cell)
+    def train_together(self, cells: Iterable[Cell]) -> Generator[Finished, None, None]:
+        given = list(cells)
+        self.submitted += given
+        yield from super().train_together(given)
 
 
 def swept(path: Path, executor: Executor, retry: bool = False, progress: Progress | None = None) -> str:

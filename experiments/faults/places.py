@@ -145,7 +145,7 @@ def clock_jumps(times: int, folder: Path) -> Verdict:
     after = Aftermath(folder)
     path = folder / "study.sqlite"
     for _ in range(times):
-        with patch("depthlr.study.judge.datetime", _Clock), patch("time.time", lambda: _Clock.now().timestamp()):
+        with patch("depthlr.study.record.datetime", _Clock), patch("time.time", lambda: _Clock.now().timestamp()):
             sweep(after.given.study, LandscapeExecutor(after.given), path)
         after.add(path, "clock jumps", after.expected.count("\n") - 1)
     return after.verdict("nothing")

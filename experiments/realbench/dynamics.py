@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr.optimizers import outer_parameters
-from depthlr.study.data import load_data
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.capturable import CapturableRun, draw_start
 from depthlr.training.task import Task
 from experiments.realbench.measuring import Measurements, Values

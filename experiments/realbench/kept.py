@@ -18,8 +18,7 @@ import numpy as np
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment
-from depthlr.study.record import Record
+from depthlr.study.record import Environment, Record
 from depthlr.study.results import Results
 from depthlr.training.cell import Cell
 from experiments.realbench.models import BASE

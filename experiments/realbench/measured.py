@@ -22,9 +22,8 @@ from depthlr.energy.persistent import persistent_energies, rate_over_draws
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
 from depthlr.random_states import preserve_random_states
-from depthlr.study.data import load_data
 from depthlr.study.description import Study
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.task import Task
 from depthlr.transfer.recipe import Recipe
 from depthlr.transfer.suggest import suggest_rate

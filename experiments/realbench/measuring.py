@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from depthlr.errors import DepthlrError
-from depthlr.study.environment import current_environment
+from depthlr.study.record import current_environment
 from experiments.realbench.kept import read_facts
 
 Key = tuple[Any, ...]

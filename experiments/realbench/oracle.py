@@ -13,16 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from depthlr.data.examples import Examples
-from depthlr.study.data import data_digest, load_data
 from depthlr.study.description import Study
-from depthlr.study.environment import current_environment
-from depthlr.study.judge import judge_of, make_record
-from depthlr.study.progress import Estimate, Progress
-from depthlr.study.record import Record
+from depthlr.study.record import Record, current_environment, judge_of, make_record
 from depthlr.study.results import results_of
 from depthlr.study.run import sweep
-from depthlr.study.sizes import depths_of, task_at
+from depthlr.study.search import Estimate, Progress
 from depthlr.study.store import open_store, read_store
+from depthlr.study.tasks import data_digest, depths_of, load_data, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.executor import Executor
 from depthlr.training.local import open_executor

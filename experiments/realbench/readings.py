@@ -20,8 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from depthlr.study.data import load_data
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.capturable import CapturableRun, draw_start
 from depthlr.training.task import Task, logits_and_labels
 from experiments.realbench.oracle import placed

@@ -186,7 +186,7 @@ def smoked(recipe: RealRecipe) -> RealRecipe:
     width = NARROW_IMAGES if spec.name.endswith(("resnet", "convnext")) else NARROW
     second = recipe_named(recipe.name.partition("+")[0]).study.model.sizes[1]
     sizes = tuple(dict.fromkeys(min(size, second) for size in study.model.sizes))
-    training = replace(study.training.for_steps(SMOKE_STEPS), batch=4, precision="fp32")
+    training = replace(study.training, steps=SMOKE_STEPS, epochs=None, batch=4, precision="fp32")
     search = replace(study.search, kind="grid", points=3, seeds=study.search.seeds[:1], low=1e-4, high=1e-2)
     shorter = replace(
         study,

@@ -14,13 +14,11 @@ import torch
 from torch import nn
 
 from depthlr.data.examples import Examples
-from depthlr.study.data import load_data
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.capturable import draw_start
 from depthlr.training.device import autocast
-from depthlr.training.schedule import factors_of
-from depthlr.training.step import HeldOut, TrainingStep
-from depthlr.training.task import Task
+from depthlr.training.task import HeldOut, Task, TrainingStep
+from depthlr.training.training import factors_of
 from experiments.realbench.chosen_rates import compared_sizes
 from experiments.realbench.measuring import Measurements, Values
 from experiments.realbench.oracle import placed

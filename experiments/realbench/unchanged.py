@@ -21,10 +21,9 @@ from torch import nn
 
 from depthlr.formatting import rate_text
 from depthlr.models.libraries import import_torchvision
-from depthlr.study.data import load_data
 from depthlr.study.description import Study, read_study
 from depthlr.study.run import sweep
-from depthlr.study.sizes import depths_of, task_at
+from depthlr.study.tasks import depths_of, load_data, task_at
 from depthlr.training.device import default_device
 from depthlr.training.executor import BySize, Executor
 from depthlr.training.graphs import GraphRunner
@@ -103,7 +102,7 @@ def sweep_unchanged(study: Study, work: Path) -> Unchanged:
 
 def shortened(study: Study) -> Study:
     """The study cut down to what a CPU runs in seconds: that it runs is all that this shows."""
-    training = replace(study.training.for_steps(SMOKE_STEPS), batch=8, precision="fp32")
+    training = replace(study.training, steps=SMOKE_STEPS, epochs=None, batch=8, precision="fp32")
     model = replace(study.model, sizes=study.model.sizes[:1])
     search = replace(study.search, kind="grid", points=3)
     return replace(study, model=model, training=training, search=search, data=replace(study.data, validation=16))

@@ -28,7 +28,7 @@ import torch
 
 from depthlr.data import load
 from depthlr.study import Models, Search, Study, Training, sweep, task_at
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training import Cell, Task, open_executor
 from experiments.plain_loop import train_plainly
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from depthlr.present.report import FORMATS, render_report
 from depthlr.study import open_store
-from depthlr.study.judge import Judge, make_record
-from depthlr.study.record import RECORD_COLUMNS
+from depthlr.study.record import RECORD_COLUMNS, Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import landscape, study
 

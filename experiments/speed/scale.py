@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from depthlr.study import Progress, SearchState, Study, sweep
-from depthlr.training import Outcome
-from depthlr.training.executor import Handle, JobExecutor
+from depthlr.study import Estimate, Progress, Record, SearchState, Study, sweep
+from depthlr.training import Cell, Outcome
+from depthlr.training.executor import Attempt, JobExecutor
 from experiments.speed.bookkeeping import LOSSES, loss_of, study_of
 
 MINUTES = 10.0  # that a cell of size 1 takes in simulated time; others in proportion, times 0.5 to 2
@@ -38,19 +38,19 @@ class Sleeping(JobExecutor):
         self.now = 0.0  # simulated seconds
         self.busy_seconds = 0.0  # of all workers together
         self._ends: list[tuple[float, int]] = []  # a heap, with the number of the job
-        self._handles: dict[int, Handle] = {}
+        self._cells: dict[int, Cell] = {}
         self._seconds: dict[int, float] = {}  # of the cells under way
         self._draw = Random(0)
         self._number = 0
         self._clock = time.perf_counter()
 
-    def _submit(self, handles: Sequence[Handle]) -> Iterable[int]:
+    def _submit(self, attempts: Sequence[Attempt]) -> Iterable[int]:
         numbers = []
-        for handle in handles:
-            seconds = 60 * MINUTES * handle.cell.size * 2 ** self._draw.uniform(-1, 1)
+        for attempt in attempts:
+            seconds = 60 * MINUTES * attempt.cell.size * 2 ** self._draw.uniform(-1, 1)
             self.busy_seconds += seconds
             self._number += 1
-            self._handles[self._number], self._seconds[self._number] = handle, seconds
+            self._cells[self._number], self._seconds[self._number] = attempt.cell, seconds
             heapq.heappush(self._ends, (self.now + seconds, self._number))
             numbers.append(self._number)
         return numbers
@@ -67,24 +67,22 @@ class Sleeping(JobExecutor):
         return done
 
     def _outcome(self, job: int) -> Outcome:
-        cell = self._handles.pop(job).cell
+        cell = self._cells.pop(job)
         return Outcome(np.full(LOSSES, loss_of(cell), np.float32), 1e-3, False)
 
-    def _end(self, job: int) -> None:
-        del self._handles[job]
+    def _end(self, jobs: Sequence[int]) -> None:
+        for job in jobs:
+            del self._cells[job]
 
 
 class Meter(Progress):
     """Time and memory from the first cell to the last, before the results are made."""
 
-    def __init__(self, executor: Sleeping) -> None:
-        self.executor = executor
-
     def begins(self, *told: Any) -> None:
         self.start, self.cpu, self.memory = time.perf_counter(), time.process_time(), resident()
 
-    def finished(self, *told: Any) -> None:
-        if not self.executor._unfinished:  # the last one of a wave
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        if not estimate.most:  # the last one
             self.seconds, self.spent = time.perf_counter() - self.start, time.process_time() - self.cpu
             self.grown = resident() - self.memory
 
@@ -123,7 +121,7 @@ def main() -> None:
         for count in options.cells:
             study = study_of(kind, count)
             executor = Sleeping(options.workers)
-            meter = Meter(executor)
+            meter = Meter()
             with tempfile.TemporaryDirectory(dir=options.folder) as folder:
                 cells = len(sweep(study, executor, Path(folder) / "study.sqlite", progress=meter).records)
             row = (

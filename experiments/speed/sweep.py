@@ -55,10 +55,11 @@ def evaluation_share(study: Study, examples: Examples, held_out: Examples) -> fl
             judged = study if evaluated else replace(study, training=replace(study.training, metric="budget"))
             make_task = partial(task_at, judged, examples=examples, held_out=held_out if evaluated else None)
             executors[evaluated] = stack.enter_context(open_executor(make_task, workers=1))
-            executors[evaluated].submit(cell).result()  # builds, compiles and captures
+            list(executors[evaluated].train([cell]))  # builds, compiles and captures
         for _ in range(3):
             for evaluated, executor in executors.items():
-                seconds[evaluated].append(executor.submit(cell).result().seconds)
+                ((_, outcome),) = executor.train([cell])
+                seconds[evaluated].append(outcome.seconds)
     return 1 - median(seconds[False]) / median(seconds[True])
 
 

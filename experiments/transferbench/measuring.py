@@ -32,7 +32,7 @@ from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import persistent_energy
 from depthlr.energy.step import step_direction
 from depthlr.errors import DepthlrError
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import task_at
 from depthlr.trace.depth import depth_of
 from depthlr.trace.graph import Graph
 from depthlr.trace.preserve import force_eager, preserve_state

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from depthlr.data.sources import load
 from depthlr.study import Models, Progress, Search, Study, Training, depths_of, sweep
-from depthlr.study.executors import executor_for
+from depthlr.study.tasks import executor_for
 
 STUDY = Study(
     "digits with an mlp",

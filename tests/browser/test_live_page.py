@@ -9,7 +9,7 @@ from tests.browser.study import STUDY
 
 from depthlr.present.server import serving
 from depthlr.study import open_store
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 SOON = 2000  # milliseconds in which a finished cell must be seen

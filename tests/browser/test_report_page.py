@@ -12,7 +12,7 @@ from tests.browser.study import STUDY, named, run
 
 from depthlr.present.report import render_report
 from depthlr.study import current_environment, open_store, read_results
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 HOSTILE = "<script>alert(1)</script>"

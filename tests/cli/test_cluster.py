@@ -6,7 +6,6 @@ import importlib.util
 
 import pytest
 
-from depthlr.cluster.cluster import Cluster
 from depthlr.study.results import read_results
 from depthlr.training import Task
 from depthlr.training.serial import SerialExecutor
@@ -52,8 +51,8 @@ def test_one_step_is_tried_where_cells_train_and_not_on_the_machine_that_submits
     run, monkeypatch, options, tried: int
 ) -> None:
     steps: list[Task] = []
-    monkeypatch.setattr("depthlr.study.executors.try_step", steps.append)
-    monkeypatch.setattr(Cluster, "executor", lambda cluster, make_task, limits, workers: SerialExecutor(make_task))
+    monkeypatch.setattr("depthlr.study.tasks.try_step", steps.append)
+    monkeypatch.setattr("depthlr.cli.sweep.open_cluster", lambda make_task, *_, **options: SerialExecutor(make_task))
     assert run(*SWEEP, "--workers", "1", *options)[0] == 0
     assert len(steps) == tried
 

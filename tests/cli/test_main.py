@@ -23,7 +23,7 @@ from depthlr.energy import persistent
 from depthlr.law import OPTIMIZER_FAMILIES
 from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Search, Training, sweep
-from depthlr.training import schedule
+from depthlr.training.training import SCHEDULES
 from depthlr.transfer import rules
 from experiments.landscape import LandscapeExecutor, landscape, study
 from experiments.paper.app import app as paper
@@ -77,7 +77,7 @@ def test_what_the_verbs_know_without_torch_is_what_the_layers_below_say():
         by_depth = isinstance(rules.make_rule(name), rules.ByDepth)
         assert by_depth is (name not in transfer.MEASURING_RULES)
     assert list(OPTIMIZER_FAMILIES) == list(OPTIMIZERS)
-    assert transfer.SCHEDULES == schedule.SCHEDULES
+    assert transfer.SCHEDULES == SCHEDULES
 
 
 def test_the_defaults_in_the_help_of_a_sweep_are_the_studys(run, capsys, monkeypatch):

@@ -21,7 +21,7 @@ from depthlr.cli.sweep import _print, sweep_command
 from depthlr.errors import DepthlrError
 from depthlr.present.report import render_report
 from depthlr.study import read_results, read_study
-from depthlr.study.executors import executor_for
+from depthlr.study.tasks import executor_for
 from depthlr.training import Workers
 from experiments.landscape import LandscapeExecutor, landscape
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from depthlr.cli.train_study import SweepProgress, left_text
 from depthlr.present.text import tuned_text
 from depthlr.study import Estimate, Results
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import study
 

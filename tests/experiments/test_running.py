@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from depthlr.study import open_store, parse_study, read_results
-from depthlr.study.data import load_data
+from depthlr.study.tasks import load_data
 from depthlr.training import Cell
 from experiments.running import Deadline, sweep_study, train_cells
 

@@ -37,7 +37,7 @@ from depthlr.study import (
     read_snapshot,
     sweep,
 )
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import LandscapeExecutor, landscape
 

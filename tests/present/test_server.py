@@ -18,7 +18,7 @@ from depthlr.cli.report import serve_command
 from depthlr.errors import DepthlrError
 from depthlr.present.server import Live, serving
 from depthlr.study import Models, Search, Study, Training, open_store, read_results
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 
 STUDY = Study(

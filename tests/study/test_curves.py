@@ -14,7 +14,7 @@ from depthlr.present.page import page
 from depthlr.present.report import markdown
 from depthlr.present.text import loss_label
 from depthlr.study import Data, Models, Record, Results, Search, Study, Training
-from depthlr.study.curves import chance_loss, doubts, sizes_at_chance
+from depthlr.study.curves import chance_loss, doubts
 from depthlr.study.follow import Snapshot
 from depthlr.study.search import missing_cells
 from depthlr.training.cell import Cell
@@ -74,7 +74,6 @@ def test_guessing_is_known_of_our_classifiers_alone() -> None:
     assert chance_loss(replace(study, training=replace(study.training, loss="mine:loss"))) is None
     own = replace(swept(0.3, 0.001, 0, least=2.25), study=replace(study, model=replace(study.model, spec="mine:build")))
     assert own.doubts == {}
-    assert sizes_at_chance(own.curves, chance_loss(own.study)) == ()
 
 
 def test_of_cells_that_another_program_trained_guessing_is_not_known() -> None:

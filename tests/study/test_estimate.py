@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from depthlr.study.progress import PRIOR_CELLS, PRIOR_PAIRS, CellCounts, mean_cells
-from depthlr.study.search import SearchState
+from depthlr.study.search import PRIOR_CELLS, PRIOR_PAIRS, CellCounts, SearchState, mean_cells
 from depthlr.training.cell import Cell
 from experiments.landscape import study
 

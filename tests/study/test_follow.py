@@ -10,7 +10,7 @@ import pytest
 from depthlr.errors import DepthlrError
 from depthlr.study import Environment, open_store, read_results, read_snapshot
 from depthlr.study.follow import Follower
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.training.cell import Cell, Outcome
 from experiments.landscape import study
 

@@ -107,7 +107,7 @@ def test_a_command_is_swept_by_sizes_alone_and_resumes(run, tmp_path):
 def test_a_wrong_key_ends_a_sweep_after_its_first_cell_and_may_be_mended_in_the_same_file(run, tmp_path):
     command = f"{sys.executable} -S -c 'print(dict(val_loss=1.0))' {{rate}} {{size}} {{seed}}"
     options = ("sweep", "--command", command, "--sizes", "2", "--points", "5", "--out", "s.sqlite")
-    with pytest.raises(DepthlrError, match='its last JSON line has val_loss: set key = "val_loss"'):
+    with pytest.raises(DepthlrError, match="its last JSON line has val_loss: set key to the one that is the loss"):
         run(*options, "--key", "eval_loss")
     assert read_results("s.sqlite").records == ()
     run(*options, "--key", "val_loss")

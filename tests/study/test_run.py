@@ -1,7 +1,5 @@
 """Sweeps: what they run, what they keep, how they stop, and what their results say."""
 
-import csv
-import io
 import json
 import math
 import sqlite3
@@ -48,21 +46,21 @@ class Faltering(LandscapeExecutor):
         super().__init__(landscape)
         self.left, self.error = cells, error
 
-    def work(self, timeout=None):
-        if not self.left:
-            raise self.error
-        self.left -= 1
-        super().work(timeout)
+    def train_together(self, cells):
+        for cell in cells:
+            if not self.left:
+                raise self.error
+            self.left -= 1
+            yield from super().train_together([cell])
 
 
 class Forgetting(Faltering):
     """Takes every cell, and gives results for the first ones alone."""
 
-    def work(self, timeout=None):
-        if self.left:
-            super().work(timeout)
-        else:
-            self._next()
+    def train_together(self, cells):
+        first = list(cells)[: self.left]
+        self.left -= len(first)
+        yield from LandscapeExecutor.train_together(self, first)
 
 
 def runners(given: Landscape):
@@ -163,16 +161,14 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(given, tmp_path, ce
     assert str(caught.value) == f"stopped with {cells} cells kept in {path}: make the same call again to go on"
     assert caught.value.cells == len(read_store(path).records)
     assert caught.value.cells == cells
-    assert executor.wait() == []  # what was not trained is cancelled
     resumed = sweep(given.study, runners(given), path)
     assert to_csv(resumed) == to_csv(sweep(given.study, runners(given), tmp_path / "quiet.sqlite"))
 
 
-def test_of_an_executor_that_fails_all_finished_cells_are_kept_and_the_others_cancelled(given, tmp_path):
+def test_of_an_executor_that_fails_all_finished_cells_are_kept(given, tmp_path):
     executor = Faltering(given, 4, RuntimeError("out of memory"))
     with pytest.raises(RuntimeError, match="out of memory"):
         sweep(given.study, executor, tmp_path / "s.sqlite")
-    assert executor.wait() == []
     assert len(read_store(tmp_path / "s.sqlite").records) == 4
 
 
@@ -180,10 +176,8 @@ def test_a_grid_search_has_cells_of_every_size_under_way_at_once(given, tmp_path
     class Wide(LandscapeExecutor):
         """Trains the cells that wait from the last to the first."""
 
-        def work(self, timeout=None):
-            while handle := self._next():
-                self._waiting.rotate(1)
-                self._finish(handle, self.run(handle.cell))
+        def train_together(self, cells):
+            yield from super().train_together(reversed(list(cells)))
 
     grid = landscape(7, study("grid", sizes=(3, 6, 12), points=5))
     watch = Watch()
@@ -283,16 +277,6 @@ def test_tables_of_equal_studies_are_equal_to_the_byte(given, tmp_path):
         None if row["diverged"] else row["loss"] for row in table
     ]
     assert all(math.isinf(row["loss"]) == row["diverged"] for row in table)
-
-
-@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1", "-1", "@x", 'a,"b"', "two\nlines", "\tx"])
-def test_a_text_in_a_table_is_one_cell_and_no_formula(given, tmp_path, text):
-    results = sweep(given.study, runners(given), tmp_path / "s.sqlite")
-    changed = replace(results, records=(replace(results.records[0], finished=text),))
-    table = to_csv(changed, times=True)
-    ((*_, found),) = list(csv.reader(io.StringIO(table)))[1:]
-    assert found.removeprefix("'") == text
-    assert found[0] not in "=+-@\t\r"
 
 
 def test_the_last_epoch_alone_can_be_what_counts(tmp_path):

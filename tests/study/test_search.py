@@ -13,8 +13,7 @@ from tests.study.test_estimate import cells_per_pair
 
 from depthlr.study import Estimate, SearchState, missing_cells
 from depthlr.study.adaptive import APART, best_index, predict_optimum
-from depthlr.study.progress import LEAST_CELLS
-from depthlr.study.search import PLANS
+from depthlr.study.search import LEAST_CELLS, PLANS
 from depthlr.training.cell import Cell
 from experiments.landscape import Landscape, landscape, study
 from experiments.speed.search import score
@@ -68,6 +67,14 @@ def replayed(given: Landscape, known: dict[Cell, float]) -> list[Cell]:
     return missing
 
 
+def told(search, sizes, known: dict[Cell, float]) -> SearchState:
+    """A state that was told all that is known; a cell of a layer takes a second."""
+    state = SearchState(search, sizes)
+    for cell, loss in known.items():
+        state.add(cell, loss, float(cell.size))
+    return state
+
+
 def estimated(given: Landscape, known: dict[Cell, float], missing: list[Cell]) -> Estimate:
     """What is still to come, counted anew over all cells; a cell of a layer takes a second."""
     search, sizes = given.study.search, given.study.model.sizes
@@ -104,7 +111,7 @@ def test_a_state_that_is_told_cell_by_cell_wants_what_the_replay_wants(given, se
         known[cell] = given.loss(cell)
         state.add(cell, known[cell], float(cell.size))
         if random.random() < 0.1:
-            state = SearchState(search, sizes, known, {cell: float(cell.size) for cell in known})
+            state = told(search, sizes, known)
         assert len(state) == len(known)
     assert replayed(given, known) == []
     assert state.estimate() == Estimate(0, 0, 0, 0.0)
@@ -162,7 +169,7 @@ def test_the_bounds_of_what_is_still_to_come_are_in_order_when_single_cells_are_
     known = explore(given)
     lost = data.draw(st.sets(st.sampled_from(sorted(known, key=str)), max_size=3))
     kept = {cell: loss for cell, loss in known.items() if cell not in lost}
-    left = SearchState(given.study.search, given.study.model.sizes, kept).estimate()
+    left = told(given.study.search, given.study.model.sizes, kept).estimate()
     assert left.least <= left.likely <= left.most
 
 
@@ -173,12 +180,12 @@ def test_what_is_still_to_come_lies_within_its_bounds(given):
     total = len(explore(given))
     known: dict[Cell, float] = {}
     while wave := missing_cells(search, sizes, known):
-        left = SearchState(search, sizes, known, {cell: float(cell.size) for cell in known}).estimate()
+        left = told(search, sizes, known).estimate()
         assert left.least <= total - len(known) <= left.most
         assert left.least <= left.likely <= left.most
         assert (left.seconds is None) == (not known)
         known |= {cell: given.loss(cell) for cell in wave}
-    assert SearchState(search, sizes, known).estimate().most == 0
+    assert told(search, sizes, known).estimate().most == 0
 
 
 @settings(max_examples=30, deadline=None)

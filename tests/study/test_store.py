@@ -14,7 +14,7 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.study import Data, Environment, open_store, read_snapshot, read_store
-from depthlr.study.judge import Judge, make_record
+from depthlr.study.record import Judge, make_record
 from depthlr.study.results import results_of
 from depthlr.study.store import _seal
 from depthlr.training.cell import Cell, Outcome

@@ -16,12 +16,9 @@ from depthlr.data.examples import Subset, one_pass, split
 from depthlr.data.text import TextSet
 from depthlr.errors import DepthlrError
 from depthlr.study import Results, parse_study, read_results, sweep, to_csv
-from depthlr.study.data import data_digest, load_data
-from depthlr.study.judge import Judge, judge_of, make_record
-from depthlr.study.record import read_record
-from depthlr.study.sizes import task_at
-from depthlr.training import Cell, Evaluation, Outcome
-from depthlr.training.cell import failed_outcome
+from depthlr.study.record import Judge, judge_of, make_record, read_record
+from depthlr.study.tasks import data_digest, load_data, task_at
+from depthlr.training.cell import Cell, Evaluation, Outcome, failed_outcome
 from depthlr.training.local import open_executor
 
 TEXT = """

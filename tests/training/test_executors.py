@@ -7,10 +7,10 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -34,6 +34,7 @@ from depthlr.training import (
     Task,
     Workers,
 )
+from depthlr.training.executor import JobExecutor
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(3, 0, 0.05), Cell(2, 1, 0.05), Cell(3, 1, 0.1)]
@@ -123,24 +124,11 @@ def opened(pretend_gpu):  # noqa: F811
 @EXECUTORS
 def test_cells_of_several_sizes_have_the_losses_of_a_plain_loop(kind: Kind, opened) -> None:
     executor = opened(kind)
-    handles = [executor.submit(cell) for cell in CELLS]
-    assert [handle.cell for handle in handles] == CELLS
-    last = handles[-1].result()  # before the others were looked at
-    assert handles[-1].done()
-    assert handles[-1].result() is last
-    assert not handles[-1].cancel()
-    for handle in handles:
-        assert handle.result().losses[-1] == pytest.approx(kind.last_loss(handle.cell), rel=2e-4)
-    assert set(executor.wait()) == set(handles)
-    assert executor.wait() == []
-
-
-@EXECUTORS
-def test_polling_alone_finishes_a_cell(kind: Kind, opened) -> None:
-    handle = opened(kind).submit(CELLS[0])
-    while not handle.done():
-        pass
-    assert handle.result().failure is None
+    found = list(executor.train(CELLS))
+    assert sorted(cell for cell, _ in found) == sorted(CELLS)
+    for cell, outcome in found:
+        assert outcome.losses[-1] == pytest.approx(kind.last_loss(cell), rel=2e-4)
+    assert list(executor.train([])) == []
 
 
 @EXECUTORS
@@ -152,87 +140,84 @@ def test_of_cells_that_fail_the_others_are_trained(kind: Kind, opened) -> None:
 
 
 @EXECUTORS
-def test_a_cancelled_cell_is_not_trained_and_the_others_are(kind: Kind, opened) -> None:
-    executor = opened(kind)
-    handles = [executor.submit(cell) for cell in CELLS]
-    assert handles[1].cancel()
-    assert not handles[1].cancel()
-    assert handles[1].done()
-    with pytest.raises(CancelledError):
-        handles[1].result()
-    finished = []
-    while new := executor.wait():
-        finished += new
-    assert set(finished) == {handles[0], handles[2], handles[3]}
-
-
-@EXECUTORS
-def test_training_that_is_left_cancels_what_is_not_finished(kind: Kind, opened) -> None:
+def test_training_that_is_left_ends_what_is_not_finished(kind: Kind, opened) -> None:
     executor = opened(kind)
     training = executor.train(CELLS)
     next(training)
     training.close()
-    while new := executor.wait():  # what had finished beside the first one
-        assert all(handle.done() for handle in new)
     ((cell, outcome),) = executor.train(CELLS[:1])
     assert cell == CELLS[0]
     assert outcome.failure is None
 
 
 @PROCESSES
-def test_a_cell_under_way_can_be_cancelled(kind: Kind, opened) -> None:
+def test_a_cell_that_hangs_is_ended_when_training_is_left(kind: Kind, opened) -> None:
     executor = opened(kind, "hangs")
-    stuck = executor.submit(FAILING[1])
-    assert executor.submit(FAILING[0]).result().failure is None
-    assert not stuck.done()
-    assert stuck.cancel()
-    assert executor.submit(FAILING[2]).result().failure is None
+    training = executor.train(FAILING[:2])
+    assert next(training)[1].failure is None
+    training.close()
+    ((_, outcome),) = executor.train(FAILING[2:])
+    assert outcome.failure is None
 
 
 @PROCESSES
 def test_a_time_limit_fails_a_cell_that_hangs_and_it_is_not_tried_again(kind: Kind, opened) -> None:
-    executor = opened(kind, "hangs", Limits(timeout=0.5))
-    handle = executor.submit(FAILING[1])
-    assert handle.result().failure == "it took longer than 0.5 s"
-    assert handle.tries == 1
+    executor, begun = counted(opened(kind, "hangs", Limits(timeout=0.5)))
+    ((_, outcome),) = executor.train(FAILING[1:2])
+    assert outcome.failure == "it took longer than 0.5 s"
+    assert begun == FAILING[1:2]
 
 
 @PROCESSES
 @pytest.mark.parametrize("retries", [0, 2])
 def test_a_lost_worker_is_replaced_and_its_cell_tried_again(kind: Kind, opened, retries: int) -> None:
-    executor = opened(kind, "killed", Limits(retries=retries))
-    handles = [executor.submit(cell) for cell in FAILING]
-    assert [handle.result().failure is None for handle in handles] == [True, False, True]
-    assert re.search("died|lost", str(handles[1].result().failure))
-    assert [handle.tries for handle in handles] == [1, 1 + retries, 1]
+    executor, begun = counted(opened(kind, "killed", Limits(retries=retries)))
+    found = dict(executor.train(FAILING))
+    assert [found[cell].failure is None for cell in FAILING] == [True, False, True]
+    assert re.search("died|lost", str(found[FAILING[1]].failure))
+    assert [begun.count(cell) for cell in FAILING] == [1, 1 + retries, 1]
 
 
 @PROCESSES
 def test_a_cell_whose_worker_was_lost_once_is_trained(kind: Kind, opened, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DIED", str(tmp_path / "died"))
-    handle = opened(kind, "killed once").submit(FAILING[1])
-    assert handle.result().failure is None
-    assert handle.tries == 2
+    executor, begun = counted(opened(kind, "killed once"))
+    ((_, outcome),) = executor.train(FAILING[1:2])
+    assert outcome.failure is None
+    assert begun == 2 * FAILING[1:2]
 
 
-class Shuffled(Executor):
+def counted(executor: JobExecutor) -> tuple[JobExecutor, list[Cell]]:
+    """The executor, and the cells of the jobs that it has begun."""
+    begun: list[Cell] = []
+    submit = executor._submit
+
+    def counting(attempts):
+        begun.extend(attempt.cell for attempt in attempts)
+        return submit(attempts)
+
+    executor._submit = counting
+    return executor, begun
+
+
+class Ordered(JobExecutor):
     """Finishes cells in the order that a list of numbers says."""
 
     def __init__(self, order: list[int], capacity: int) -> None:
-        super().__init__()
-        self.capacity, self.closed = capacity, False
-        self._order, self._held = order, []
+        super().__init__(capacity)
+        self.closed, self._order = False, order
 
-    def work(self, timeout: float | None = None) -> None:
-        while len(self._held) < self.capacity and (handle := self._next()):
-            self._held.append(handle)
-        if self._held:
-            handle = self._held.pop((self._order.pop() if self._order else 0) % len(self._held))
-            self._finish(handle, Outcome(np.ones(1, np.float32), 0.0, False))
+    def _submit(self, attempts):
+        return [attempt.cell for attempt in attempts]
 
-    def stop(self, handle) -> bool:
-        self._held.remove(handle)
-        return True
+    def _wait(self, jobs, timeout):
+        return [jobs[(self._order.pop() if self._order else 0) % len(jobs)]]
+
+    def _outcome(self, job) -> Outcome:
+        return Outcome(np.ones(1, np.float32), 0.0, False)
+
+    def _end(self, jobs) -> None:
+        pass
 
     def close(self) -> None:
         self.closed = True
@@ -240,42 +225,29 @@ class Shuffled(Executor):
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=20),
+    st.lists(st.integers(1, 3), max_size=20),
     st.lists(st.integers(0, 9), max_size=20),
     st.integers(1, 4),
-    st.integers(0, 5),
+    st.integers(1, 21),
 )
-def test_every_cell_is_finished_once_or_cancelled(cells, order, capacity, steps) -> None:
-    """One runner is open at a time, whatever finishes first and is cancelled when, and none in the end."""
-    opened: list[Shuffled] = []
+def test_every_cell_is_finished_once_unless_training_is_left(sizes, order, capacity, steps) -> None:
+    """One runner is open at a time, whatever finishes first, and none in the end."""
+    opened: list[Ordered] = []
 
-    def open_runner(size: int) -> Shuffled:
+    def open_runner(size: int) -> Ordered:
         assert all(runner.closed for runner in opened)
-        opened.append(Shuffled(order, capacity))
+        opened.append(Ordered(order, capacity))
         return opened[-1]
 
     executor = BySize(open_runner)
-    handles = [executor.submit(Cell(size, index, 0.1)) for index, (size, _) in enumerate(cells)]
-    for _ in range(steps):
-        executor.work()
-    cancelled = [handle for handle, (_, give_up) in zip(handles, cells, strict=True) if give_up and handle.cancel()]
-    finished = []
-    while new := executor.wait():
-        finished += new
-    assert len(finished) + len(cancelled) == len(handles)
-    assert set(finished) | set(cancelled) == set(handles)
-    assert len(opened) <= 1 + sum(a != b for (a, _), (b, _) in pairwise(cells))
+    cells = [Cell(size, index, 0.1) for index, size in enumerate(sizes)]
+    with closing(executor.train(cells)) as training:
+        finished = [cell for cell, _ in islice(training, steps)]
+    assert len(set(finished)) == len(finished) == min(steps, len(cells))
+    assert set(finished) <= set(cells)
+    assert len(opened) <= 1 + sum(a != b for a, b in pairwise(sizes))
     executor.close()
     assert all(runner.closed for runner in opened)
-
-
-def test_two_callers_of_one_executor_each_get_their_own_cells() -> None:
-    executor = Shuffled([3, 1, 2, 0, 1], 4)
-    first = executor.train(Cell(1, seed, 0.1) for seed in range(5))
-    found = [next(first)[0].seed]
-    assert [cell.seed for cell, _ in executor.train(Cell(2, seed, 0.1) for seed in range(3))] != []
-    found += [cell.seed for cell, _ in first]
-    assert sorted(found) == list(range(5))
 
 
 def test_what_a_run_in_this_process_raises_is_the_reason_of_the_failure() -> None:

@@ -15,7 +15,7 @@ from depthlr.data.batches import batch_order
 from depthlr.data.examples import split
 from depthlr.errors import DepthlrError
 from depthlr.training import Cell, GraphRunner, SerialRunner, Task, Workers, try_step
-from depthlr.training.feed import Feed, open_feed
+from depthlr.training.feed import Feed
 
 CELLS = [Cell(2, seed, rate) for seed in (0, 1) for rate in (0.05, 0.2)]
 CPU = torch.device("cpu")
@@ -111,14 +111,15 @@ def test_lanes_are_timed_with_their_reading_and_loaders_keep_to_one() -> None:
 @pytest.mark.parametrize("loaders", [0, 2])
 def test_loaders_read_the_batches_of_the_order(loaders: int) -> None:
     examples = OnHost(load_digits())
-    feed = Feed(examples, 5, CPU, loaders)
+    feed = Feed(examples, 8, 5, CPU)
+    feed._loaders = loaders
     order = torch.randperm(40).view(8, 5)
     state = torch.get_rng_state()
     for _ in range(2):  # a feed begins again as often as there are cells
         feed.restart(order)
         for indices in order:
             feed.advance()
-            for read, expected in zip(feed.batch(feed.indices), examples.batch(indices), strict=True):
+            for read, expected in zip(feed.batch(feed.take()), examples.batch(indices), strict=True):
                 assert torch.equal(read, expected)
     assert torch.equal(torch.get_rng_state(), state)  # a loader's own seed is not drawn from it
 
@@ -134,23 +135,23 @@ def test_the_order_of_a_seed_is_drawn_once(monkeypatch) -> None:
 
 def test_buffers_stay_where_they_are() -> None:
     """A captured step reads the same addresses at every replay."""
-    feed = Feed(OnHost(load_digits()), 5, CPU)
+    feed = Feed(OnHost(load_digits()), 4, 5, CPU)
     feed.restart(torch.arange(20).view(4, 5))
     places = set()
     for _ in range(4):
         feed.advance()
-        places.add((feed._inputs.data_ptr(), feed._target.data_ptr(), feed.indices.data_ptr()))
+        places.add((*(buffer.data_ptr() for buffer in feed._buffers), feed.take().data_ptr()))
     assert len(places) == 1
 
 
-def test_data_in_memory_need_no_feed() -> None:
-    assert open_feed(load_digits(), 5, CPU, 2) is None
-    assert open_feed(OnHost(load_digits()), 5, CPU, 2)._loaders == 0  # on a CPU the cores train
+def test_on_a_cpu_the_cores_train_and_none_reads_ahead() -> None:
+    assert Feed(OnHost(load_digits()), 4, 5, CPU, 2)._loaders == 0
 
 
 @pytest.mark.parametrize("loaders", [0, 1])
 def test_an_example_that_cannot_be_read_later_is_the_same_sentence(loaders: int) -> None:
-    feed = Feed(OnHost(load_digits(), broken=7), 5, CPU, loaders)
+    feed = Feed(OnHost(load_digits(), broken=7), 2, 5, CPU)
+    feed._loaders = loaders
     feed.restart(torch.arange(10).view(2, 5))
     feed.advance()
     with pytest.raises(DepthlrError, match=r"^a batch of digits could not be read \(OSError: the disk is gone\)\.$"):

@@ -17,11 +17,11 @@ from torch import nn
 from depthlr.data import load_digits
 from depthlr.data.examples import one_pass, split
 from depthlr.errors import DepthlrError
-from depthlr.training import Cell, SerialRunner, Task, Training, schedule
+from depthlr.training import Cell, SerialRunner, Task, Training
 from depthlr.training.augment import augment_batch, draw_chances, shift_images
 from depthlr.training.graphs import GraphRunner
-from depthlr.training.schedule import factors_of
-from depthlr.training.step import HeldOut, WeightAverage
+from depthlr.training.task import HeldOut, WeightAverage
+from depthlr.training.training import factors_of
 
 CPU = torch.device("cpu")
 CELL = Cell(2, 0, 0.05)
@@ -123,7 +123,7 @@ def test_a_schedule_of_ones_own_is_called_with_the_step() -> None:
 
 def test_a_schedule_of_ones_own_is_looked_up_once_in_a_run(monkeypatch) -> None:
     looked_up: list[str] = []
-    monkeypatch.setattr(schedule, "python_callable", lambda name: looked_up.append(name) or halving)
+    monkeypatch.setattr("depthlr.training.training.python_callable", lambda name: looked_up.append(name) or halving)
     assert factors_of("package:function", 3) == [1.0, 0.5, 0.25]
     assert looked_up == ["package:function"]
 

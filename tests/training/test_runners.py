@@ -46,10 +46,10 @@ from depthlr.training import (
 )
 from depthlr.training.capturable import CapturableRun, compile_repeated, draw_start
 from depthlr.training.cell import has_diverged
+from depthlr.training.executor import Attempt
 from depthlr.training.local import open_executor
-from depthlr.training.schedule import SCHEDULES, WARMING, factors_of
-from depthlr.training.step import WeightAverage, copy_model
-from depthlr.training.task import Task
+from depthlr.training.task import Task, WeightAverage, copy_model
+from depthlr.training.training import SCHEDULES, WARMING, factors_of
 from experiments.plain_loop import train_plainly
 
 CELLS = [Cell(2, 0, 0.05), Cell(2, 1, 0.05), Cell(2, 0, 0.2)]
@@ -139,7 +139,7 @@ def test_workers_give_the_same_numbers_in_any_order() -> None:
 def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
     pool = Workers(endless_task, workers=1)
     process = begun(pool)
-    waiting = threading.Thread(target=pool.wait, daemon=True)
+    waiting = threading.Thread(target=lambda: pool._wait([*pool._workers], None), daemon=True)
     waiting.start()
     closing = threading.Thread(
         target=pool.close, daemon=True
@@ -153,8 +153,7 @@ def test_closing_ends_the_workers_in_the_middle_of_a_cell() -> None:
 
 def begun(pool: Workers) -> Any:
     """The process of a pool of one worker, which has been given a cell."""
-    pool.submit(CELLS[0])
-    pool.work(0.0)
+    pool._submit([Attempt(CELLS[0])])
     (process,) = [worker.process for worker in pool._workers]
     return process
 
@@ -456,14 +455,13 @@ def lanes(monkeypatch) -> list[Any]:
         capacity = 4
 
         def __init__(self, task, device, *, most, timeout) -> None:
-            super().__init__()
             assert all(runner.closed for runner in opened), "two runners share the GPU's memory"
             self.task, self.most, self.closed = task, most, False
             opened.append(self)
 
-        def work(self, timeout=None) -> None:
-            while handle := self._next():
-                self._finish(handle, Outcome(np.ones(1, np.float32), 0.0, False))
+        def train_together(self, cells):
+            for cell in cells:
+                yield [(cell, Outcome(np.ones(1, np.float32), 0.0, False))]
 
         def close(self) -> None:
             self.closed = True

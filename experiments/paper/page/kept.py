@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from depthlr.errors import DepthlrError
 from depthlr.law.fit import POOLING, Fit, fit_power_law
-from depthlr.study.curves import chance_loss, sizes_at_chance
+from depthlr.study.curves import by_size, chance_loss, least_loss
 from depthlr.study.description import Study
 from depthlr.study.results import Over, Results
 from experiments.paper.running.carried import RULES
@@ -23,6 +23,8 @@ from experiments.paper.settings import PROTOCOLS, EnergySetting, Setting
 from experiments.tables import damaged, read_text
 
 FINDINGS = ("first", "findings", "grids", "cost")  # the parts of the page that hold findings in words
+
+LEARNT = 0.005  # the smallest relative improvement over guessing that counts as learning
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,9 @@ def read_sweep(setting: Setting, place: Place) -> Sweep:
         results = _decided(results)
     nothing: tuple[int, ...] = ()
     if place.protocol != "smoke":  # which trains a few steps
-        nothing = sizes_at_chance(results.curves, chance_loss(study))
+        chance = chance_loss(study) or math.inf
+        found = by_size(results.curves).items()
+        nothing = tuple(size for size, known in found if least_loss(known) > (1 - LEARNT) * chance)
     return Sweep(setting, place.protocol, facts, results, _carried(place, study), nothing)
 
 

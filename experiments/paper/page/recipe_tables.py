@@ -9,11 +9,10 @@ from statistics import median
 from depthlr.init.gating import gating_factor
 from depthlr.law.curve import geometric
 from depthlr.law.rules import LAW_EXPONENT, pathsum_transfer
-from depthlr.study.curves import LEARNT
 from depthlr.transfer.rules import Law
 from depthlr.transfer.rules import Recipe as RuleRecipe
 from experiments.pages import markdown_table
-from experiments.paper.page.kept import Energies, Kept, Sweep
+from experiments.paper.page.kept import LEARNT, Energies, Kept, Sweep
 from experiments.paper.page.words import NOT_YET, NOTHING, against, decades, r2, rate, slope
 from experiments.paper.recipes import AUDIO_CNN, AUDIO_RATES, AUDIO_TRANSFORMER, CIFAR10_RESNET, RESNET_ENERGY
 from experiments.paper.settings import EnergySetting, Recipe, Setting

@@ -12,9 +12,8 @@ from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.energy import EnergyOverSeeds, update_energy
 from depthlr.energy.persistent import DrawnRate, persistent_energy, rate_over_draws
 from depthlr.errors import DepthlrError
-from depthlr.study.data import epoch_steps
 from depthlr.study.description import Study
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import epoch_steps, task_at
 from depthlr.training.device import default_device
 from depthlr.training.task import Task
 from experiments.paper.running.jobs import Job

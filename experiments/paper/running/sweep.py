@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,14 +13,14 @@ import torch
 
 from depthlr.data.examples import Examples
 from depthlr.study.description import Study
-from depthlr.study.progress import Progress
 from depthlr.study.record import Content, Record
 from depthlr.study.results import Results, read_results
-from depthlr.study.sizes import depths_of, task_at, training_in_steps
+from depthlr.study.search import Progress
 from depthlr.study.store import open_store, read_store
+from depthlr.study.tasks import depths_of, task_at, training_in_steps
 from depthlr.training.cell import Cell, Outcome, has_diverged
 from depthlr.training.device import default_device
-from depthlr.training.executor import Executor, Handle
+from depthlr.training.executor import Executor, Finished
 from depthlr.training.task import Task
 from experiments.paper.running.carried import is_stale, train_carried
 from experiments.paper.running.jobs import Job
@@ -128,7 +128,7 @@ def _beginning(record: Record, steps: int) -> Outcome:
 
 
 class Recalling(Executor):
-    """Hands over the outcomes that are known, and submits all other cells to another executor.
+    """Hands over the outcomes that are known, and gives all other cells to another executor.
 
     Args:
         executor: the other executor.
@@ -136,23 +136,14 @@ class Recalling(Executor):
     """
 
     def __init__(self, executor: Executor, known: Mapping[Cell, Outcome]) -> None:
-        super().__init__()
         self._executor, self._known = executor, known
-        self._running: dict[Handle, Handle] = {}  # ours, by the other executor's
 
-    def work(self, timeout: float | None = None) -> None:
-        while (handle := self._next()) is not None:
-            if handle.cell in self._known:
-                self._finish(handle, self._known[handle.cell])
-            else:
-                self._running[self._executor.submit(handle.cell)] = handle
-        if not self._finished:
-            for done in self._executor.wait():
-                self._finish(self._running.pop(done), done.result())
-
-    def stop(self, handle: Handle) -> bool:
-        theirs = next((theirs for theirs, ours in self._running.items() if ours is handle), None)
-        return theirs is not None and theirs.cancel()
+    def train_together(self, cells: Iterable[Cell]) -> Generator[Finished, None, None]:
+        wanted = list(cells)
+        recalled = [(cell, self._known[cell]) for cell in wanted if cell in self._known]
+        if recalled:
+            yield recalled
+        yield from self._executor.train_together(cell for cell in wanted if cell not in self._known)
 
 
 def _time_plain_loop(job: Job, examples: Examples, facts: Facts, until: Deadline) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Study, study_from_dict
-from depthlr.study.environment import Environment
-from depthlr.study.record import Record
+from depthlr.study.record import Environment, Record
 from depthlr.study.results import CSV_COLUMNS
 from depthlr.training.cell import Cell
 from experiments.paper.running.jobs import Place

@@ -6,6 +6,7 @@ import shutil
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from depthlr.cli.options import (
 )
 from depthlr.cli.output import count_text, print_json, print_note, print_notes, print_table
 from depthlr.cli.train_study import train_study
-from depthlr.cluster.cluster import Cluster
+from depthlr.cluster.cluster import open_cluster
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.models.spec import parse_spec
@@ -120,7 +121,9 @@ def sweep_command(
         )
     if folder is not None:
         wanted = replace(wanted, data=replace(wanted.data, folder=folder))
-    open_cluster = None if on is None else Cluster(on, address, cpus, gpus, jobs, tuple(job or ())).executor
+    cluster = None
+    if on is not None:
+        cluster = partial(open_cluster, on=on, address=address, cpus=cpus, gpus=gpus, jobs=jobs, options=job or ())
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
         results = train_study(
             wanted,
@@ -129,7 +132,7 @@ def sweep_command(
             workers=workers,
             limits=Limits(timeout, retries),
             retry_failed=retry_failed,
-            open_cluster=open_cluster,
+            open_cluster=cluster,
         )
     _print(results, path, json)
 

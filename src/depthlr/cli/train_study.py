@@ -22,14 +22,12 @@ from depthlr.cli.output import PlainConsole, print_note
 from depthlr.models.spec import parse_spec
 from depthlr.present.server import serving
 from depthlr.present.text import duration_text, tuned_text
-from depthlr.study.data import load_data
 from depthlr.study.description import Study
-from depthlr.study.executors import OpenCluster, executor_for
-from depthlr.study.progress import Estimate, Progress
 from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.study.run import SweepInterrupted, sweep
-from depthlr.study.sizes import depths_of
+from depthlr.study.search import Estimate, Progress
+from depthlr.study.tasks import OpenCluster, depths_of, executor_for, load_data
 from depthlr.training.cell import Cell
 from depthlr.training.executor import Limits
 

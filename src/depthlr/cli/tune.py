@@ -26,9 +26,9 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, tuning_page
-from depthlr.study.data import load_data
 from depthlr.study.description import MOST_SEEDS, Data, Models, Search, Study, read_study
 from depthlr.study.results import Results
+from depthlr.study.tasks import load_data
 from depthlr.study.tune import (
     CHECK_RECORD,
     STEP_SHARE,

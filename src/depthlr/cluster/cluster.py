@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from depthlr.check import one_of
+from depthlr.cluster.ray import RayExecutor
+from depthlr.cluster.slurm import SlurmExecutor
 from depthlr.errors import DepthlrError
 from depthlr.training.executor import Executor, Limits
 from depthlr.training.task import MakeTask
@@ -15,11 +17,24 @@ from depthlr.training.task import MakeTask
 MOST_JOBS = 64  # that wait or run at once
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Where cells train if not on this machine.
+def open_cluster(
+    make_task: MakeTask,
+    limits: Limits | None,
+    workers: int | None,
+    *,
+    on: str,
+    address: str | None = None,
+    cpus: int = 1,
+    gpus: float = 0,
+    jobs: Path = Path("jobs"),
+    options: Sequence[str] = (),
+) -> Executor:
+    """Open the executor of a cluster.
 
     Args:
+        make_task: Returns the task of a size. It is picklable.
+        limits: What a cell may cost.
+        workers: How many cells train at a time.
         on: ray or slurm.
         address: Of the Ray cluster.
         cpus: Of each cell.
@@ -27,46 +42,13 @@ class Cluster:
         jobs: The folder of SLURM's jobs.
         options: Of SLURM's jobs, as `key=value`.
     """
-
-    on: str
-    address: str | None = None
-    cpus: int = 1
-    gpus: float = 0
-    jobs: Path = Path("jobs")
-    options: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        one_of("--on", self.on, ("ray", "slurm"))
-
-    def executor(self, make_task: MakeTask, limits: Limits | None, workers: int | None) -> Executor:
-        """Trains cells there; `workers` cells at a time.
-
-        Args:
-            make_task: Returns the task of a size. It is picklable.
-            limits: What a cell may cost.
-            workers: How many cells train at a time.
-        """
-        if self.on == "ray":
-            from depthlr.cluster.ray import RayExecutor
-
-            return RayExecutor(
-                make_task,
-                num_cpus=self.cpus,
-                num_gpus=self.gpus,
-                capacity=workers,
-                limits=limits,
-                address=self.address,
-            )
-        from depthlr.cluster.slurm import SlurmExecutor
-
-        options: dict[str, Any] = {"cpus_per_task": self.cpus, "gpus_per_node": math.ceil(self.gpus)}
-        for option in self.options:
-            key, equals, value = option.partition("=")
-            if not equals:
-                raise DepthlrError(f"--job {option}: write key=value, such as timeout_min=60.")
-            options[key] = int(value) if value.isdigit() else value
-        device = "cuda" if self.gpus else "cpu"
-        kind = options.pop("cluster", "slurm")
-        return SlurmExecutor(
-            make_task, self.jobs, capacity=workers or MOST_JOBS, limits=limits, device=device, cluster=kind, **options
-        )
+    if one_of("--on", on, ("ray", "slurm")) == "ray":
+        return RayExecutor(make_task, num_cpus=cpus, num_gpus=gpus, capacity=workers, limits=limits, address=address)
+    given: dict[str, Any] = {"cpus_per_task": cpus, "gpus_per_node": math.ceil(gpus)}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise DepthlrError(f"--job {option}: write key=value, such as timeout_min=60.")
+        given[key] = int(value) if value.isdigit() else value
+    device = "cuda" if gpus else "cpu"
+    return SlurmExecutor(make_task, jobs, capacity=workers or MOST_JOBS, limits=limits, device=device, **given)

@@ -8,7 +8,7 @@ from typing import Any
 
 from depthlr.cluster.remote import needed, train_cell
 from depthlr.training.cell import Cell, Outcome
-from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.executor import Attempt, JobExecutor, Limits
 from depthlr.training.task import MakeTask
 
 
@@ -48,13 +48,12 @@ class RayExecutor(JobExecutor):
         self._device, self._threads = "cuda" if num_gpus else "cpu", max(1, int(num_cpus))
 
     def close(self) -> None:
-        super().close()
         if self._opened:
             self._ray.shutdown()
 
-    def _submit(self, handles: Sequence[Handle]) -> Iterable[Any]:
+    def _submit(self, attempts: Sequence[Attempt]) -> Iterable[Any]:
         # In a list, Ray hands the reference over as it is: a worker gets the data once a size, not once a cell.
-        return [self._train.remote([self._task], handle.cell, self._device, self._threads) for handle in handles]
+        return [self._train.remote([self._task], attempt.cell, self._device, self._threads) for attempt in attempts]
 
     def _wait(self, jobs: Sequence[Any], timeout: float | None) -> Sequence[Any]:
         self._ray.wait(list(jobs), num_returns=1, timeout=timeout)
@@ -68,8 +67,9 @@ class RayExecutor(JobExecutor):
         except self._ray.exceptions.RayError as error:
             return f"its worker was lost ({type(error).__name__}: {str(error).splitlines()[0]})"
 
-    def _end(self, job: Any) -> None:
-        self._ray.cancel(job, force=True)
+    def _end(self, jobs: Sequence[Any]) -> None:
+        for job in jobs:
+            self._ray.cancel(job, force=True)
 
 
 def _train_from(task: list[Any], cell: Cell, device: str, threads: int) -> Outcome:

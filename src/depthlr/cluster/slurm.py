@@ -17,7 +17,7 @@ from depthlr import check
 from depthlr.cluster.remote import needed, train_cell
 from depthlr.data.files import replace_file
 from depthlr.training.cell import Cell, Outcome
-from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.executor import Attempt, JobExecutor, Limits
 from depthlr.training.task import MakeTask
 
 POLL = 1.0  # seconds between two looks at the result files
@@ -71,15 +71,17 @@ class SlurmExecutor(JobExecutor):
         self._queue = _Queue(look) if cluster == "slurm" else None
         self._device, self.poll, self._threads = device, poll, int(options.get("cpus_per_task", 1))
 
-    def _submit(self, handles: Sequence[Handle]) -> Iterable[Any]:
-        outcomes = [self._place / "outcomes" / f"{uuid4().hex}.pkl" for _ in handles]
-        each, jobs = self._cells_per_job, []
+    def _submit(self, attempts: Sequence[Attempt]) -> Iterable[Any]:
+        each, trainings = self._cells_per_job, []
         with self._submitit.batch():
-            for start in range(0, len(handles), each):
-                cells = [(handle.cell, file) for handle, file in zip(handles, outcomes, strict=True)][start:][:each]
+            for start in range(0, len(attempts), each):
+                cells = [
+                    (attempt.cell, self._place / "outcomes" / f"{uuid4().hex}.pkl")
+                    for attempt in attempts[start : start + each]
+                ]
                 job = self._submitit.submit(_train_from, self._file, cells, self._device, self._threads)
-                jobs += [job] * len(cells)
-        return [_Training(job, file, self._queue) for job, file in zip(jobs, outcomes, strict=True)]
+                trainings += [_Training(job, file, self._queue) for _, file in cells]
+        return trainings
 
     def _outcome(self, job: _Training) -> Outcome | str:
         if not job.file.exists():
@@ -88,8 +90,9 @@ class SlurmExecutor(JobExecutor):
         job.file.unlink()
         return outcome
 
-    def _end(self, job: _Training) -> None:
-        job.job.cancel(check=False)
+    def _end(self, jobs: Sequence[_Training]) -> None:
+        for training in jobs:
+            training.job.cancel(check=False)
 
 
 class _Training:

@@ -11,16 +11,13 @@ from depthlr.study.description import (
     study_from_dict,
     to_toml,
 )
-from depthlr.study.environment import Environment, current_environment
 from depthlr.study.follow import read_snapshot
-from depthlr.study.function import sweep_function
-from depthlr.study.progress import Estimate, Progress
-from depthlr.study.record import Record
+from depthlr.study.record import Environment, Record, current_environment
 from depthlr.study.results import Results, read_results, to_csv, to_json
-from depthlr.study.run import SweepInterrupted, sweep
-from depthlr.study.search import SearchState, missing_cells
-from depthlr.study.sizes import depths_of, task_at
+from depthlr.study.run import SweepInterrupted, sweep, sweep_function
+from depthlr.study.search import Estimate, Progress, SearchState, missing_cells
 from depthlr.study.store import open_store, read_store
+from depthlr.study.tasks import depths_of, task_at
 from depthlr.training.training import Training
 
 __all__ = [

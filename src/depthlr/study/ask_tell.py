@@ -10,6 +10,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,10 @@ import numpy as np
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.study.description import Search, Study
-from depthlr.study.judge import Judge, make_record
-from depthlr.study.record import Record
+from depthlr.study.record import Judge, Record, make_record
 from depthlr.study.search import search_state
-from depthlr.study.sizes import depths_of
 from depthlr.study.store import open_store, read_store
+from depthlr.study.tasks import depths_of
 from depthlr.training.cell import Cell, Evaluation, Outcome
 from depthlr.training.command import KEY, fill_template
 
@@ -81,10 +81,8 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
             if before is not None and (before.loss, before.failure) == (told.loss, told.failure):
                 continue
             if before is not None and not before.failure:
-                raise DepthlrError(
-                    f"line {number} tells the loss {told.loss:g} of a cell that has {before.loss:g}: nothing was kept; "
-                    "leave that line out."
-                )
+                wrong = f"tells the loss {told.loss:g} of a cell that has {before.loss:g}"
+                raise DepthlrError(f"line {number} {wrong}: nothing was kept; leave that line out.")
             known[told.cell] = new[told.cell] = told
         store.put(*new.values())
     return len(new)
@@ -93,10 +91,9 @@ def tell(path: Path | str, lines: Iterable[str]) -> int:
 def _read(study: Study, line: str, number: int) -> Record:
     """The record of a line, or a sentence that says what is wrong with it."""
     where, search, key = f"line {number}", study.search, study.training.key or KEY
-    try:
+    entries: Any = None
+    with suppress(ValueError, RecursionError):
         entries = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DepthlrError(f"{where} is no JSON ({error}): nothing was kept; write one object on it.") from error
     if not isinstance(entries, dict):
         raise DepthlrError(f"{where} is {line.strip()[:60]!r}: nothing was kept; write one JSON object on it.")
     for entry, allowed in (("size", study.model.sizes), ("seed", search.seeds)):
@@ -111,14 +108,13 @@ def _read(study: Study, line: str, number: int) -> Record:
     seconds = check.number(f"seconds on {where}", entries.get("seconds", 0.0))
     failure = None if entries.get("failure") is None else check.text(f"failure on {where}", entries["failure"])
     loss, accuracy = _loss(entries.get(key, entries.get(KEY)), where), entries.get("accuracy")
-    evaluations: tuple[Evaluation, ...] = ()
-    if accuracy is not None:
-        evaluations = (Evaluation(1, loss, check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)),)
     diverged = failure is not None or not math.isfinite(loss)
-    empty = np.zeros(0, np.float32)
-    return make_record(
-        cell, Outcome(empty, seconds, diverged, () if diverged else evaluations, failure, loss), Judge("budget")
-    )
+    evaluations: list[Evaluation] = []
+    if accuracy is not None:
+        accuracy = check.number(f"accuracy on {where}", accuracy, below=1 + 1e-9)
+        evaluations = [] if diverged else [Evaluation(1, loss, accuracy)]
+    outcome = Outcome(np.zeros(0, np.float32), seconds, diverged, tuple(evaluations), failure, loss)
+    return make_record(cell, outcome, Judge("budget"))
 
 
 def _loss(value: object, where: str) -> float:

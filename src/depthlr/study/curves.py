@@ -15,8 +15,7 @@ from depthlr.models.zoo import ZOO
 from depthlr.study.description import Study
 from depthlr.training.training import LOSS
 
-LEARNT = 0.005  # the smallest relative improvement over guessing that counts as learning
-NEAR_GUESSING = 0.04  # the same, for a best rate to be worth much
+NEAR_GUESSING = 0.04  # the smallest relative improvement over guessing for a best rate to be worth much
 NEAR_OPTIMUM = 0.5  # decades
 CURVED = 2.0  # standard errors: of noise alone one dip in ten looks deeper
 LEAST_FREEDOM = 3  # cells beyond those that a parabola and the seeds' levels take: fewer show no noise
@@ -66,19 +65,6 @@ def chance_loss(study: Study) -> float | None:
     return math.log(arguments["vocabulary"] if "vocabulary" in arguments else arguments["classes"])
 
 
-def sizes_at_chance(curves: Sequence[Curve], chance: float | None, share: float = LEARNT) -> tuple[int, ...]:
-    """Sizes at which the median seed's least loss is hardly below the loss of guessing.
-
-    Args:
-        curves: The curves of all sizes and seeds.
-        chance: The loss of guessing. None if it is not known.
-        share: The fraction of `chance` by which the loss must be below it.
-    """
-    if chance is None:
-        return ()
-    return tuple(size for size, found in _by_size(curves).items() if _least(found) > (1 - share) * chance)
-
-
 def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss") -> dict[int, str]:
     """Why a best rate means little, in words, by size. Sizes with a sound best rate, or without any, are not included.
 
@@ -88,12 +74,11 @@ def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss
         judged_by: What the sentences call the loss.
     """
     inside = [curve for curve in curves if curve.inside]
-    near = sizes_at_chance(inside, chance, NEAR_GUESSING)
     found = {}
-    for size, known in _by_size(inside).items():
-        if size in near:
+    for size, known in by_size(inside).items():
+        if chance is not None and least_loss(known) > (1 - NEAR_GUESSING) * chance:
             found[size] = (
-                f"hardly learns: its best {judged_by}, {_least(known):.3g}, is less than {NEAR_GUESSING:.0%} below "
+                f"hardly learns: its best {judged_by}, {least_loss(known):.3g}, is less than {NEAR_GUESSING:.0%} below "
                 f"that of guessing, {chance:.3g}"
             )
         elif _is_flat(known):
@@ -131,11 +116,21 @@ def _is_flat(curves: Sequence[Curve]) -> bool:
     return bool(solution[0] <= CURVED * error)
 
 
-def _least(curves: Sequence[Curve]) -> float:
+def least_loss(curves: Sequence[Curve]) -> float:
+    """The least loss of the median seed.
+
+    Args:
+        curves: The curves of a size.
+    """
     return median(min(curve.losses) for curve in curves)
 
 
-def _by_size(curves: Sequence[Curve]) -> dict[int, list[Curve]]:
+def by_size(curves: Sequence[Curve]) -> dict[int, list[Curve]]:
+    """The curves of each size.
+
+    Args:
+        curves: The curves of all sizes and seeds.
+    """
     found: dict[int, list[Curve]] = {}
     for curve in curves:
         found.setdefault(curve.size, []).append(curve)

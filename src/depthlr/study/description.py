@@ -8,7 +8,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.training.command import template_fields
-from depthlr.training.training import COMMAND_ENTRIES, NO_LENGTH, Training, set_entries
+from depthlr.training.training import COMMAND_ENTRIES, NO_LENGTH, Training, check_entries, entry, set_entries
 
 OUR_NAMES = frozenset({"depth", "seed", "seeds", "cells", "fit"})  # of columns and keys beside the argument's
 SEARCHES = ("grid", "adaptive")
@@ -42,25 +42,23 @@ class Models:
     If another program trains the cells, the model may be left out; then no effective depth is known.
     """
 
-    spec: str | None = None
-    vary: str | None = None
-    sizes: tuple[int, ...] = ()
+    spec: str | None = entry(None, check.text)
+    vary: str | None = entry(None, check.text)
+    sizes: tuple[int, ...] = entry((), partial(check.counts, least=1, most=MOST_SIZE))
 
     def __post_init__(self) -> None:
-        sizes = check.counts("model.sizes", self.sizes, least=1, most=MOST_SIZE)
-        if list(sizes) != sorted(sizes):
-            raise DepthlrError(f"model.sizes is {list(sizes)}: write the sizes from small to large.")
-        set_entries(self, sizes=sizes)
+        check_entries(self, "model")
+        if list(self.sizes) != sorted(self.sizes):
+            raise DepthlrError(f"model.sizes is {list(self.sizes)}: write the sizes from small to large.")
         if self.spec is not None:
-            self._check_spec()
-        elif self.vary is not None and not check.text("model.vary", self.vary).isidentifier():
+            self._check_spec(self.spec)
+        elif self.vary is not None and not self.vary.isidentifier():
             raise DepthlrError(f"model.vary is {self.vary!r}: write one word, such as layers.")
 
-    def _check_spec(self) -> None:
-        spec = parse_spec(check.text("model.spec", self.spec))
-        if self.vary is None:
+    def _check_spec(self, text: str) -> None:
+        spec, vary = parse_spec(text), self.vary
+        if vary is None:
             raise DepthlrError("[model] lacks vary: add a line vary = ...")
-        vary = check.text("model.vary", self.vary)
         known = list(ZOO[spec.name].defaults) if spec.family == "zoo" else None
         if not vary.isidentifier() or (known is not None and vary not in known):
             offer = [name for name in ("layers", "blocks") if known is None or name in known]
@@ -92,6 +90,17 @@ class Models:
         return parse_spec(self.spec).with_arguments(**{self.vary: size})
 
 
+def _data_set(name: str, value: Any) -> str:
+    source_of(parse_name(check.text(name, value))[0])
+    return str(value)
+
+
+def _held_out(name: str, value: Any) -> float | int | str:
+    if isinstance(value, str):
+        return check.text(name, value)
+    return check.count(name, value) if isinstance(value, int) else check.share(name, value)
+
+
 @dataclass(frozen=True)
 class Data:
     """A data set and its held-out part.
@@ -106,51 +115,33 @@ class Data:
             so they are no part of a study's digest.
     """
 
-    name: str = "digits"
-    folder: str | None = None
-    limit: int | None = None
-    validation: float | int | str | None = None
-    loaders: int | None = None
+    name: str = entry("digits", _data_set)
+    folder: str | None = entry(None, check.text)
+    limit: int | None = entry(None, check.count)
+    validation: float | int | str | None = entry(None, _held_out)
+    loaders: int | None = entry(None, partial(check.count, most=MOST_LOADERS))
 
     def __post_init__(self) -> None:
-        source_of(parse_name(check.text("data.name", self.name))[0])
-        if self.folder is not None:
-            check.text("data.folder", self.folder)
-        if self.limit is not None:
-            check.count("data.limit", self.limit)
-        if self.loaders is not None:
-            check.count("data.loaders", self.loaders, most=MOST_LOADERS)
-        if isinstance(self.validation, str):
-            check.text("data.validation", self.validation)
-        elif isinstance(self.validation, int):
-            check.count("data.validation", self.validation)
-        elif self.validation is not None:
-            check.share("data.validation", self.validation)
+        check_entries(self, "data")
 
 
 @dataclass(frozen=True)
 class Search:
     """The grid of rates and the seeds, and whether every rate is run or only as many as it takes."""
 
-    kind: str = "adaptive"
-    low: float = 1e-4
-    high: float = 10.0
-    points: int = 80
-    seeds: tuple[int, ...] = (0, 1, 2)
+    kind: str = entry("adaptive", partial(check.one_of, known=SEARCHES))
+    low: float = entry(1e-4, check.rate)
+    high: float = entry(10.0, check.rate)
+    points: int = entry(80, partial(check.count, least=3, most=MOST_POINTS))
+    seeds: tuple[int, ...] = entry((0, 1, 2), partial(check.counts, least=0, most=check.MOST_SEED))
 
     def __post_init__(self) -> None:
-        check.one_of("search.kind", self.kind, SEARCHES)
-        low, high = check.rate("search.low", self.low), check.rate("search.high", self.high)
-        if low >= high:
-            raise DepthlrError(f"search.low is {low:g} and search.high {high:g}: the low rate must be below the high.")
-        check.count("search.points", self.points, least=3, most=MOST_POINTS)
-        seeds = check.counts("search.seeds", self.seeds, least=0, most=check.MOST_SEED)
-        set_entries(self, low=low, high=high, seeds=seeds)
+        check_entries(self, "search")
+        between = f"between {self.low:g} and {self.high:g}"
+        if self.low >= self.high:
+            raise DepthlrError(f"search has no rates {between}: search.low must be below search.high.")
         if len(set(self.rates)) < self.points:
-            raise DepthlrError(
-                f"search has {self.points} points between {low:g} and {high:g}, so close that some are equal: widen "
-                "the range or take fewer."
-            )
+            raise DepthlrError(f"search has {self.points} points {between}, so close that some are equal: take fewer.")
 
     @cached_property
     def rates(self) -> tuple[float, ...]:
@@ -322,8 +313,8 @@ def _value(value: Any) -> str:
 
 
 def _known(where: str, entries: Mapping[str, Any], known: list[str]) -> None:
-    for entry in entries:
-        if entry not in known:
+    for name in entries:
+        if name not in known:
             raise DepthlrError(
-                f"{where} has an unknown entry {entry!r}{did_you_mean(str(entry), known)}: it takes {', '.join(known)}."
+                f"{where} has an unknown entry {name!r}{did_you_mean(str(name), known)}: it takes {', '.join(known)}."
             )

@@ -15,11 +15,9 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
-from depthlr.study.curves import Curve, chance_loss, doubts
+from depthlr.study.curves import Curve, by_size, chance_loss, doubts
 from depthlr.study.description import Study
-from depthlr.study.environment import Environment
-from depthlr.study.judge import stored_metric
-from depthlr.study.record import Content, Record
+from depthlr.study.record import Content, Environment, Record, stored_metric
 from depthlr.study.search import SearchState, search_state
 from depthlr.study.store import read_store
 from depthlr.training.cell import Cell
@@ -54,10 +52,9 @@ class Results:
             metric: `budget`, `last_epoch`, `validation`, `validation@0.5` after half of the steps, or `error`, which is
                 1 - accuracy at the end. The cells that were run are those that the study's own metric asked for.
         """
-        if metric not in self.metrics and not self._stores(metric):
+        if metric not in self.metrics:
             raise DepthlrError(
-                f"The metric {metric!r} was not stored with the cells of {self.study.name}: choose from "
-                f"{', '.join(self.metrics)}."
+                f"The metric {metric!r} was not stored with the cells: choose from {', '.join(self.metrics)}."
             )
         return replace(self, chosen_metric=None if metric == self.study.training.metric else metric)
 
@@ -105,7 +102,11 @@ class Results:
         found: dict[tuple[int, int], list[Record]] = {}
         for record in self.records:
             found.setdefault((record.cell.size, record.cell.seed), []).append(record)
-        return tuple(self._curve(size, seed, found[size, seed]) for size, seed in found)
+        bounds, curves = (self.study.search.low, self.study.search.high), []
+        for (size, seed), records in found.items():
+            rates, losses = tuple(record.cell.rate for record in records), tuple(map(self.loss_of, records))
+            curves.append(Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds)))
+        return tuple(curves)
 
     def inside(self, size: int) -> tuple[Optimum, ...]:
         """The seeds' optima at a size; those at the edge of the range are left out, being bounds and no optima.
@@ -177,12 +178,11 @@ class Results:
         places = self.depths if depths is None else depths
         if places is None or not set(self._inside) <= set(places):
             raise DepthlrError("The effective depth of some size is not known: pass depths={size: depth, ...}.")
-        if len(self._inside) < 2 and not self.complete:
-            raise DepthlrError("A slope needs optima at two sizes or more, and the sweep is not finished: run it on.")
         if len(self._inside) < 2:
-            raise DepthlrError(
-                "A slope needs optima inside the range at two sizes or more: add sizes, or widen the range of rates."
-            )
+            mend = ": add sizes, or widen the range of rates"
+            if not self.complete:
+                mend = ", and the sweep is not finished: run it on"
+            raise DepthlrError(f"A slope needs optima inside the range at two sizes or more{mend}.")
         at: list[float] = []
         rates: list[float] = []
         for size, optima in self._inside.items():
@@ -215,19 +215,10 @@ class Results:
         columns = (self.study.model.size_name, "seed", "cells", "best rate", "loss")
         return html_table(f"{self.study.name}: {len(self.records)} cells by {self.metric}", columns, rows, self.notes)
 
-    def _curve(self, size: int, seed: int, records: list[Record]) -> Curve:
-        rates = tuple(record.cell.rate for record in records)
-        losses = tuple(map(self.loss_of, records))
-        bounds = (self.study.search.low, self.study.search.high)
-        return Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds))
-
     @cached_property
     def _inside(self) -> dict[int, tuple[Optimum, ...]]:
-        found: dict[int, tuple[Optimum, ...]] = {}
-        for curve in self.curves:
-            if curve.optimum is not None and curve.inside:
-                found[curve.size] = (*found.get(curve.size, ()), curve.optimum)
-        return found
+        found = by_size([curve for curve in self.curves if curve.inside]).items()
+        return {size: tuple(curve.optimum for curve in curves if curve.optimum) for size, curves in found}
 
 
 def results_of(content: Content) -> Results:
@@ -253,9 +244,6 @@ def read_results(path: Path | str, metric: str | None = None) -> Results:
     return results if metric is None else results.by(metric)
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet would compute
-
-
 def to_csv(results: Results, *, times: bool = False) -> str:
     """Results as CSV. Floats are written so that they read back the same, infinity as inf, an unknown depth as nothing.
 
@@ -266,7 +254,7 @@ def to_csv(results: Results, *, times: bool = False) -> str:
     columns = CSV_COLUMNS + TIMES if times else CSV_COLUMNS
     lines = [",".join(columns)]
     for row in results.rows(times=times):
-        lines.append(",".join(_field(row[column]) for column in columns))
+        lines.append(",".join(cell_text(row[column]) for column in columns))
     return "\n".join(lines) + "\n"
 
 
@@ -294,13 +282,3 @@ def cell_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _field(value: Any) -> str:
-    """Text is quoted where a comma, a quote or a line break is in it, and no spreadsheet takes it for a formula."""
-    if not isinstance(value, str):
-        return cell_text(value)
-    text = f"'{value}" if value.startswith(FORMULA) else value
-    if not set(text) & set(',"\r\n'):
-        return text
-    return '"' + text.replace('"', '""') + '"'

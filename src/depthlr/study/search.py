@@ -8,11 +8,12 @@ from the start.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from depthlr.study.adaptive import Plan, adaptive
 from depthlr.study.description import Search, Study
-from depthlr.study.progress import CellCounts, Estimate
 from depthlr.study.record import Record
 from depthlr.training.cell import Cell
 
@@ -36,25 +37,14 @@ class SearchState:
     Args:
         search: The grid, the seeds and the kind of search.
         sizes: The sizes of the models, in any order.
-        known: The losses of trained cells. Cells that the search does not ask for change nothing.
-        seconds: How long cells took, for the estimate.
     """
 
-    def __init__(
-        self,
-        search: Search,
-        sizes: Iterable[int],
-        known: Mapping[Cell, float] | None = None,
-        seconds: Mapping[Cell, float] | None = None,
-    ) -> None:
-        self._search, self._sizes = search, sorted(sizes)
+    def __init__(self, search: Search, sizes: Iterable[int]) -> None:
         self._losses: dict[Cell, float] = {}
-        self._counts = CellCounts(search, self._sizes)
-        self._plan = PLANS[search.kind](search, self._sizes)
+        self._counts = CellCounts(search, sorted(sizes))
+        self._plan = PLANS[search.kind](search, sorted(sizes))
         self._wave: list[Cell] = []
         self._missing: dict[Cell, None] = {}
-        for cell, loss in (known or {}).items():
-            self._keep(cell, loss, (seconds or {}).get(cell))
         self._advance()
 
     @property
@@ -70,11 +60,13 @@ class SearchState:
         """Add a loss. After the last one of a wave, `missing` is the next wave.
 
         Args:
-            cell: The trained cell.
+            cell: The trained cell. One that the search does not ask for changes nothing.
             loss: Its loss, infinite if it diverged.
             seconds: How long it took, if that is known.
         """
-        self._keep(cell, loss, seconds)
+        if cell not in self._losses:
+            self._counts.finish(cell, seconds, asked=cell in self._missing)
+        self._losses[cell] = loss
         if cell in self._missing:
             del self._missing[cell]
             if not self._missing:
@@ -91,11 +83,6 @@ class SearchState:
     def estimate(self) -> Estimate:
         """How many cells are still to come, and how long they take."""
         return self._counts.estimate()
-
-    def _keep(self, cell: Cell, loss: float, seconds: float | None) -> None:
-        if cell not in self._losses:
-            self._counts.finish(cell, seconds, asked=cell in self._missing)
-        self._losses[cell] = loss
 
     def _advance(self) -> None:
         """On to the first wave that has a cell whose loss is not known."""
@@ -118,7 +105,10 @@ def missing_cells(search: Search, sizes: Sequence[int], known: Mapping[Cell, flo
         sizes: The sizes of the study.
         known: The loss of every trained cell.
     """
-    return SearchState(search, sizes, known).missing
+    state = SearchState(search, sizes)
+    for cell, loss in known.items():
+        state.add(cell, loss)
+    return state.missing
 
 
 def search_state(study: Study, records: Iterable[Record]) -> SearchState:
@@ -128,7 +118,127 @@ def search_state(study: Study, records: Iterable[Record]) -> SearchState:
         study: The study.
         records: Its finished cells.
     """
-    known = {record.cell: record for record in records}
-    losses = {cell: record.loss for cell, record in known.items()}
-    seconds = {cell: record.seconds for cell, record in known.items()}
-    return SearchState(study.search, study.model.sizes, losses, seconds)
+    state = SearchState(study.search, study.model.sizes)
+    for record in records:
+        state.add(record.cell, record.loss, record.seconds)
+    return state
+
+
+PRIOR_CELLS = 9.5  # cells the adaptive search takes for a size and seed on smooth curves (experiments/speed/search.py)
+PRIOR_PAIRS = 2  # the weight of PRIOR_CELLS in the mean, in pairs of size and seed
+LEAST_CELLS = 2  # the fewest cells that a pair of size and seed takes, at the edge of the grid
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Cells still to run; `seconds` is for the likely number, as if run one by one, and None before the first."""
+
+    least: int
+    likely: int
+    most: int
+    seconds: float | None
+
+
+class Progress:
+    """Receives the events of a sweep. This class ignores them; a subclass shows them."""
+
+    def begins(self, known: Sequence[Record], damaged: Sequence[Cell], estimate: Estimate) -> None:
+        """The sweep begins.
+
+        Args:
+            known: The cells that an earlier run finished.
+            damaged: The cells whose records cannot be trusted.
+            estimate: What is still to come.
+        """
+
+    def finished(self, record: Record, estimate: Estimate) -> None:
+        """A cell is done and kept.
+
+        Args:
+            record: The cell.
+            estimate: What is still to come.
+        """
+
+
+class CellCounts:
+    """Counts of cells by size, from which the estimate is made.
+
+    Args:
+        search: The grid and the seeds.
+        sizes: The sizes, ascending.
+    """
+
+    def __init__(self, search: Search, sizes: Sequence[int]) -> None:
+        self._search, self._sizes = search, sizes
+        self.missing: Counter[int] = Counter()
+        self._done: Counter[int] = Counter()
+        self._asked: Counter[int] = Counter()  # done or missing; without the pair that scans the grid
+        self._seeds: dict[int, set[int]] = {}  # by size, the seeds of the cells in `_asked`
+        self._seconds, self._layers = 0.0, 0
+
+    def finish(self, cell: Cell, seconds: float | None, *, asked: bool = False) -> None:
+        """Count a finished cell.
+
+        Args:
+            cell: The cell.
+            seconds: How long it took, if that is known.
+            asked: It was counted as missing until now.
+        """
+        self._done[cell.size] += 1
+        if asked:
+            self.missing[cell.size] -= 1
+        else:
+            self._count_asked(cell)
+        if seconds is not None:
+            self._seconds += seconds
+            self._layers += cell.size
+
+    def add_missing(self, cells: Iterable[Cell]) -> None:
+        """Count the cells of a new wave, which are missing.
+
+        Args:
+            cells: The cells that are not trained yet.
+        """
+        for cell in cells:
+            self.missing[cell.size] += 1
+            self._count_asked(cell)
+
+    def _count_asked(self, cell: Cell) -> None:
+        """Count a cell that the search asked for, without the pair of size and seed that scans the grid."""
+        if (cell.size, cell.seed) != (self._sizes[0], self._search.seeds[0]):
+            self._asked[cell.size] += 1
+            self._seeds.setdefault(cell.size, set()).add(cell.seed)
+
+    def estimate(self) -> Estimate:
+        """How many cells are still to come. The cost of a cell is assumed to be proportional to its size."""
+        now = next((size for size in self._sizes if self.missing[size]), None)
+        if now is None:
+            return Estimate(0, 0, 0, 0.0 if self._layers else None)
+        search, each = self._search, len(self._search.seeds)
+        left = {size: search.points * each - self._done[size] for size in self._sizes if size >= now}
+        if search.kind == "grid":
+            likely, least = left, sum(left.values())
+        else:
+            before = [size for size in self._seeds if size < now]
+            pairs = sum(len(self._seeds[size]) for size in before)
+            finished = sum(self._asked[size] for size in before), pairs
+            at_work = finished[0] + self._asked[now], pairs + len(self._seeds.get(now, ()))
+            # A size that is not finished counts once its pairs took more than those of the others.
+            a_size = round(each * max(mean_cells(*finished), mean_cells(*at_work)))
+            likely = {size: min(most, a_size) for size, most in left.items()}
+            likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
+            least = self.missing[now] + sum(min(LEAST_CELLS * each, left[size]) for size in left if size != now)
+        seconds = None
+        if self._layers:
+            seconds = self._seconds / self._layers * sum(size * count for size, count in likely.items())
+        return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
+
+
+def mean_cells(cells: int, pairs: int) -> float:
+    """How many cells a size and seed are expected to take.
+
+    Args:
+        cells: The cells that other pairs of size and seed took.
+        pairs: The number of these pairs.
+    """
+    return (PRIOR_PAIRS * PRIOR_CELLS + cells) / (PRIOR_PAIRS + pairs)

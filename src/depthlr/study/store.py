@@ -17,7 +17,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,14 +25,15 @@ from typing import Any
 
 from depthlr.errors import DepthlrError
 from depthlr.study.description import UNCOUNTED, Study, difference
-from depthlr.study.environment import Environment
 from depthlr.study.lock import lock
-from depthlr.study.record import RECORD_COLUMNS, Content, Record, read_facts, read_record
+from depthlr.study.record import RECORD_COLUMNS, Content, Environment, Record, read_facts, read_record
 from depthlr.training.cell import Cell
 
 APPLICATION = 0x64706C72  # "dplr", where SQLite keeps whose file it is
 SCHEMA = 2  # 1 had no digests of the facts; its files are read, and the first writer adds them
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+RESUME = "undo the change to resume it, choose another file, or delete this one"
+ANEW = "restore a copy of it, or move it away and run the sweep anew"
 NOT_OURS = "is not a study of depthlr, or lost its header: it was left as it is; name another .sqlite file"
 WRITE_TIMEOUT = 30.0  # seconds to wait for a reader or the writer to end its transaction
 SQL_TABLES = (
@@ -59,7 +60,7 @@ class Store:
 
     def content(self) -> Content:
         with _sentences(self.path):
-            found = _content(self.path, self._connection)
+            found = read_content(self.path, self._connection)
             return replace(found, damaged=(*self._dropped, *found.damaged))
 
     def record_environment(self, environment: Environment) -> None:
@@ -91,12 +92,8 @@ class Store:
         Args:
             records: The cells.
         """
-        marks = ", ".join("?" * len(RECORD_COLUMNS))
         with _sentences(self.path), _transaction(self._connection):
-            self._connection.executemany(
-                f"INSERT OR REPLACE INTO cells ({', '.join(RECORD_COLUMNS)}) VALUES ({marks})",
-                [one.row() for one in records],
-            )
+            _insert(self._connection, RECORD_COLUMNS, [one.row() for one in records])
 
 
 @contextmanager
@@ -137,7 +134,7 @@ def open_store(
             with _transaction(connection):
                 if new:
                     _create(connection)
-                elif "NULL" in cell_columns(connection):  # a file from before runs were evaluated
+                elif "NULL" in _cell_columns(connection):  # a file from before runs were evaluated
                     for column in ("evaluations BLOB", "failure TEXT"):
                         connection.execute(f"ALTER TABLE cells ADD COLUMN {column}")
                 if needs_index:
@@ -158,7 +155,7 @@ def read_store(path: Path | str) -> Content:
             raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
     with _sentences(place), reading(place) as connection:
         check_pages(place, connection)
-        return _content(place, connection)
+        return read_content(place, connection)
 
 
 @contextmanager
@@ -209,7 +206,7 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> bool:
     return found == ["ok"]
 
 
-def cell_columns(connection: sqlite3.Connection) -> str:
+def _cell_columns(connection: sqlite3.Connection) -> str:
     """The columns of a record, as a query names them; NULL for one that an older file has not.
 
     Args:
@@ -260,11 +257,15 @@ def _rebuild(connection: sqlite3.Connection) -> tuple[Cell, ...]:
     sound = [row for row in rows if read_record(row[1:]) is not None]
     connection.execute("DROP TABLE cells")
     connection.execute(SQL_TABLES[1])
-    marks = ", ".join("?" * (1 + len(RECORD_COLUMNS)))
-    connection.executemany(f"INSERT OR REPLACE INTO cells (rowid, {', '.join(RECORD_COLUMNS)}) VALUES ({marks})", sound)
+    _insert(connection, ("rowid", *RECORD_COLUMNS), sound)
     connection.execute("REINDEX")
     kept = {row[0] for row in sound}
     return tuple(Cell(*row[1:4]) for row in rows if row[0] not in kept)
+
+
+def _insert(connection: sqlite3.Connection, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT OR REPLACE INTO cells ({', '.join(columns)}) VALUES ({marks})", rows)
 
 
 def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
@@ -280,7 +281,7 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
 
 def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> None:
     """Refuse to mix new cells with those of another study, of other data, or of models that were changed since."""
-    cells = f"SELECT {cell_columns(connection)} FROM cells NOT INDEXED"
+    cells = f"SELECT {_cell_columns(connection)} FROM cells NOT INDEXED"
     found = connection.execute(f"SELECT DISTINCT size FROM ({cells}) WHERE coalesce(failure, '') = '' ORDER BY size")
     swept = [size for (size,) in found]
     if not swept:  # as a first run that failed leaves it
@@ -288,23 +289,15 @@ def _check_same(path: Path, connection: sqlite3.Connection, given: Content) -> N
     stored = _facts(path, connection)
     if stored.study.digest != given.study.digest:
         changes = "; ".join(line for line in difference(stored.study, given.study) if not line.startswith(UNCOUNTED))
-        raise DepthlrError(
-            f"{path} holds another study ({changes}): undo the change to resume it, choose another file, or delete "
-            "this one."
-        )
+        raise DepthlrError(f"{path} holds another study ({changes}): {RESUME}.")
     if given.data_digest is not None and stored.data_digest not in (None, given.data_digest):
-        raise DepthlrError(
-            f"{path} was begun on other data (digest {stored.data_digest}, now {given.data_digest}): name the folder "
-            "of the data it was begun on, or choose another file."
-        )
+        digests = f"digest {stored.data_digest}, now {given.data_digest}"
+        raise DepthlrError(f"{path} was begun on other data ({digests}): {RESUME}.")
     before, now = stored.depths or {}, given.depths or {}
     changed = [size for size in swept if size in before and before[size] != now.get(size, before[size])]
     if changed:
         changes = "; ".join(f"{stored.study.model.size_name}={size}: {before[size]} -> {now[size]}" for size in changed)
-        raise DepthlrError(
-            f"{path} was begun on models of other depths ({changes}): undo the change to resume it, choose another "
-            "file, or delete this one."
-        )
+        raise DepthlrError(f"{path} was begun on models of other depths ({changes}): {RESUME}.")
 
 
 def _keep_facts(path: Path, connection: sqlite3.Connection, given: Content) -> None:
@@ -339,17 +332,14 @@ def _facts(path: Path, connection: sqlite3.Connection) -> Content:
     try:
         return read_facts(fact_rows(connection))
     except (ValueError, RecursionError) as error:  # DepthlrError and JSON's are ValueErrors
-        raise DepthlrError(
-            f"{path} holds no readable study ({error}), so its cells are lost: restore a copy of it, or "
-            "move it away and run the sweep anew."
-        ) from error
+        raise DepthlrError(f"{path} holds no readable study ({error}), so its cells are lost: {ANEW}.") from error
 
 
-def _content(path: Path, connection: sqlite3.Connection) -> Content:
+def read_content(path: Path, connection: sqlite3.Connection) -> Content:
     facts = _facts(path, connection)
     records: dict[Cell, Record] = {}
     damaged = []
-    query = f"SELECT {cell_columns(connection)} FROM cells NOT INDEXED ORDER BY size, seed, rate"
+    query = f"SELECT {_cell_columns(connection)} FROM cells NOT INDEXED ORDER BY size, seed, rate"
     for row in connection.execute(query):
         found = read_record(row)
         if found is None:
@@ -360,7 +350,7 @@ def _content(path: Path, connection: sqlite3.Connection) -> Content:
 
 
 def _damaged_error(path: Path, how: str) -> str:
-    return f"{path} is damaged ({how}): restore a copy of it, or move it away and run the sweep anew."
+    return f"{path} is damaged ({how}): {ANEW}."
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -22,7 +22,7 @@ from depthlr.law.rules import RULES, recommended_rule
 from depthlr.models.build import build
 from depthlr.study.description import Search, Study
 from depthlr.study.results import Results
-from depthlr.study.sizes import task_at, training_in_steps
+from depthlr.study.tasks import task_at, training_in_steps
 from depthlr.trace.depth import effective_depth
 from depthlr.transfer.rules import Recipe, transfer_rate
 
@@ -76,20 +76,14 @@ def check_recipe(study: Study) -> None:
     """
     if study.training.command is not None:
         raise DepthlrError(
-            "tune trains the models itself, and a command has steps and a schedule that it cannot see: tune the source "
-            "with depthlr sweep, and carry its rate with depthlr transfer --rate RATE --from MODEL --to MODEL --steps "
-            "STEPS."
+            "tune cannot see the steps and schedule of a command: tune the source with depthlr sweep, and carry its "
+            "rate with depthlr transfer --rate RATE --from MODEL --to MODEL --steps STEPS."
         )
     if study.model.spec is None:
-        raise DepthlrError(
-            "tune counts the depth of both models, so the recipe needs model.spec and model.vary: add them, or tune "
-            "every size with depthlr sweep."
-        )
+        raise DepthlrError("tune counts depths, so the recipe needs model.spec and model.vary: add them.")
     if len(study.model.sizes) != 2:
-        raise DepthlrError(
-            f"model.sizes is {list(study.model.sizes)}: a recipe has two sizes, the source that is tuned and the "
-            "target that needs a rate."
-        )
+        sizes = list(study.model.sizes)
+        raise DepthlrError(f"model.sizes is {sizes}: write two sizes, the source that is tuned and the target.")
 
 
 def source_study(study: Study) -> Study:

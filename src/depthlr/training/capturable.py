@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from depthlr.data.examples import Examples
 from depthlr.optimizers import reset_state
-from depthlr.training.feed import open_feed
-from depthlr.training.step import HeldOut, TrainingStep, WeightAverage, copy_model
-from depthlr.training.task import Task
+from depthlr.training.feed import Feed
+from depthlr.training.task import HeldOut, Task, TrainingStep, WeightAverage, copy_model
 
 
 @dataclass(frozen=True)
@@ -46,26 +45,23 @@ class CapturableRun:
         training = task.training
         self.device, self.examples, self._compiled = device, examples, compiled
         self.model = copy_model(task, model).to(self.device).train()
-        images = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
-        if images:
+        if any(isinstance(m, nn.Conv2d) for m in self.model.modules()):  # the first of them converts its input
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average = None if training.ema is None else WeightAverage(task, self.model, training.ema)
         if compiled:
             compile_repeated(self.model)
         steps = training.run_steps
         self._factors = torch.tensor(training.rate_factors(), dtype=torch.float64).to(self.device, torch.float32)
-        self._feed = open_feed(examples, training.batch, self.device, task.loaders)
-        self._order = torch.zeros(steps, training.batch, dtype=torch.int64, device=self.device)
+        self._feed = Feed(examples, steps, training.batch, self.device, task.loaders)
+        self.advance = self._feed.advance  # before each step
         self._chances = torch.zeros_like(task.chances(0), device=self.device)
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self._base = torch.zeros(1, device=self.device)
         self.rate = torch.zeros((), device=self.device)
         self.losses = torch.zeros(steps, device=self.device)
         self.optimizers = training.make_optimizers(self.model, self.rate, captured=True)
-        self._step = TrainingStep(
-            task, self.model, self._feed or examples, self.optimizers, self.device, channels_last=images
-        )
-        self.held_out = None if held_out is None else HeldOut(task, held_out, self.device, channels_last=images)
+        self._step = TrainingStep(task, self.model, self._feed, self.optimizers, self.device)
+        self.held_out = None if held_out is None else HeldOut(task, held_out, self.device)
 
     def load(self, start: Start, rate: float) -> None:
         """Begin a run at a rate. Asynchronous on a GPU.
@@ -80,25 +76,16 @@ class CapturableRun:
         if self._average is not None:
             self._average.restart(self.model)
         reset_state(self.optimizers)
-        if self._feed is None:
-            self._order.copy_(start.order)
-        else:
-            self._feed.restart(start.order)
+        self._feed.restart(start.order)
         self._chances.copy_(start.chances)
         self._base.fill_(rate)
         self._place.zero_()
         self.losses.zero_()
 
-    def advance(self) -> None:
-        """Before each step: fetch its batch, if the data stay on the host. No part of a captured step."""
-        if self._feed is not None:
-            self._feed.advance()
-
     def __call__(self) -> None:
         """One step."""
         self.rate.copy_((self._base * self._factors.index_select(0, self._place)).squeeze(0))
-        indices = self._feed.indices if self._feed else self._order.index_select(0, self._place).squeeze(0)
-        loss = self._step(indices, self._chances.index_select(0, self._place).squeeze(0))
+        loss = self._step(self._feed.take(), self._chances.index_select(0, self._place).squeeze(0))
         if self._average is not None:
             self._average.update(self.model)
         self.losses.index_copy_(0, self._place, loss.view(1))

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
@@ -30,7 +30,7 @@ import torch
 from depthlr import check
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.training.cell import Cell, Evaluation, Outcome, failed_outcome, has_diverged
-from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.executor import Attempt, JobExecutor, Limits
 
 FIELDS = ("rate", "size", "seed")
 KEY = "loss"
@@ -108,34 +108,25 @@ class Commands(JobExecutor):
         self._free_gpus = deque(islice(cycle(gpus or [None]), self.capacity))  # one for each command that may run
         self._command, self._result, self._key, self._shell = command, result, key, shell
 
-    def close(self) -> None:
-        """End the commands, and wait until they are gone."""
-        for run in self._jobs:
-            run.signal(signal.SIGTERM)  # all of them, before any is waited for
-        for run in self._jobs:
-            run.wait()
-            run.close()
-        self._jobs.clear()
-
-    def _submit(self, handles: Sequence[Handle]) -> list[_Run]:
-        return [self._start(handle.cell) for handle in handles]
-
-    def _start(self, cell: Cell) -> _Run:
-        line: str | list[str] = fill_template(self._command, cell)
-        if not self._shell:
-            line = [fill_template(word, cell) for word in shlex.split(self._command)]
-        result = None if self._result is None else Path(fill_template(self._result, cell))
-        return _Run(line, self._free_gpus.popleft(), self._key, result)
+    def _submit(self, attempts: Sequence[Attempt]) -> Iterator[_Run]:
+        for cell in (attempt.cell for attempt in attempts):
+            line: str | list[str] = fill_template(self._command, cell)
+            if not self._shell:
+                line = [fill_template(word, cell) for word in shlex.split(self._command)]
+            result = None if self._result is None else Path(fill_template(self._result, cell))
+            yield _Run(line, self._free_gpus.popleft(), self._key, result)
 
     def _outcome(self, job: _Run) -> Outcome | str:
         found = job.outcome()
         self._release(job)
         return found
 
-    def _end(self, job: _Run) -> None:
-        job.signal(signal.SIGTERM)
-        job.wait()
-        self._release(job)
+    def _end(self, jobs: Sequence[_Run]) -> None:
+        for run in jobs:
+            run.signal(signal.SIGTERM)  # all of them, before any is waited for
+        for run in jobs:
+            run.wait()
+            self._release(run)
 
     def _release(self, job: _Run) -> None:
         self._free_gpus.append(job.gpu)
@@ -156,8 +147,6 @@ class _Run:
         self._read, self._rest = 0, b""  # bytes that were read, and the line that is not complete
         # Files, so that a command never waits for its reader, and a process that it leaves behind holds up nothing.
         self._output, self._errors = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115 (closed by `close`)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._cannot_start = ""
         try:
             self._process = subprocess.Popen(
                 line,
@@ -170,11 +159,12 @@ class _Run:
                 start_new_session=True,  # one signal reaches all its processes, and Ctrl-C reaches none of them
             )
         except OSError as error:
-            self._cannot_start = f"the command cannot be started ({error})"
+            self.close()
+            raise DepthlrError(f"training.command cannot be started ({error}): correct it.") from error
 
     def done(self) -> bool:
         """Read what was printed. A command whose loss has diverged is ended."""
-        ended = self._process is None or self._process.poll() is not None
+        ended = self._process.poll() is not None
         if ended:
             self.signal(signal.SIGKILL)  # what it left behind in its group
         self._read_losses(ended)
@@ -186,8 +176,6 @@ class _Run:
     def outcome(self) -> Outcome | str:
         """Return what came of a command that is done, or how it died."""
         seconds = time.monotonic() - self._started
-        if self._process is None:
-            return failed_outcome(self._cannot_start, 0.0, is_general=True)
         if self._diverged:
             return Outcome(_single(self._losses), seconds, True)
         code = self._process.returncode
@@ -210,17 +198,15 @@ class _Run:
 
     def signal(self, number: int) -> None:
         """Send a signal to all processes of the command's group."""
-        if self._process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
     def wait(self) -> None:
         """Wait until the command has ended, or kill it."""
-        if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE)
-            self.signal(signal.SIGKILL)
-            self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        self.signal(signal.SIGKILL)
+        self._process.wait()
 
     def close(self) -> None:
         self._output.close()
@@ -273,11 +259,10 @@ def visible_gpus() -> list[str]:
 
 def _file_stamp(path: Path | None) -> tuple[int, int, int] | None:
     """What tells a file that was written since from the one that was there before."""
-    try:
-        found = None if path is None else path.stat()
-    except OSError:
+    if path is None or not path.exists():
         return None
-    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+    found = path.stat()
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def read_result(path: Path, key: str) -> Mapping[str, Any] | None:
@@ -319,10 +304,7 @@ def _no_loss(key: str, other: Mapping[Any, Any]) -> str:
     missing = f"it printed no line of JSON with {key!r}"
     if not other:
         return f"{missing}: let it print(json.dumps({{{json.dumps(key)}: loss}}))"
-    numbers = [str(name) for name, value in other.items() if math.isfinite(_number(value))]
-    losses = [name for name in numbers if KEY in name.lower()] or numbers
-    mend = f"= {json.dumps(losses[0])}" if len(losses) == 1 else "to the one that is the loss"
-    return f"{missing}; its last JSON line has {', '.join(map(str, other))}: set key {mend}"
+    return f"{missing}; its last JSON line has {', '.join(map(str, other))}: set key to the one that is the loss"
 
 
 def _number(value: object) -> float:

@@ -27,9 +27,8 @@ def explain_full_memory() -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        raise DepthlrError(
-            "a model of this size does not fit on the GPU with this batch: take a smaller batch or model."
-        ) from error
+        sentence = "a model of this size does not fit on the GPU with this batch: take a smaller batch or model."
+        raise DepthlrError(sentence) from error
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Batches of data that stay on the host, copied into fixed buffers on the device before each step.
+"""The batches of a run, one after the other.
 
-The buffers take the place of the examples in a step. So a CUDA graph captures the step as it does with data on the
-device, and a replay reads the batch that was copied last. Copies from pinned memory are asynchronous, so the host reads
-the next batch while the GPU computes.
+Data in the memory of the device are taken by their indices. Data that stay on the host are copied into fixed buffers on
+the device before each step, so a CUDA graph captures the same step, and a replay reads the batch that was copied last.
+Copies from pinned memory are asynchronous, so the host reads the next batch while the GPU computes.
 """
 
 from __future__ import annotations
@@ -19,28 +19,38 @@ from depthlr.errors import DepthlrError, one_sentence_errors
 
 
 class Feed:
-    """One batch on a device, filled anew by `advance`.
+    """The batches of an order: `restart` begins it, and `advance` and `take` go on to the next batch.
 
     Args:
-        examples: Data that stays on the host.
+        examples: The data set, after `to(device)`.
+        batches: The number of batches in an order.
         batch: The number of examples in a batch.
-        device: Where the batch is used.
-        loaders: Processes that read batches ahead; 0 reads them in this process.
+        device: Where the batches are used.
+        loaders: Processes that read batches ahead for a GPU, of data that stay on the host. On a CPU, the cores train.
     """
 
-    def __init__(self, examples: Examples, batch: int, device: torch.device, loaders: int = 0) -> None:
-        self._examples, self._device, self._loaders = examples, device, loaders
-        one = _read(examples, torch.zeros(1, dtype=torch.int64))
-        self._inputs, self._target = (torch.empty(batch, *p.shape[1:], dtype=p.dtype, device=device) for p in one)
-        self.indices = torch.arange(batch, device=device)  # of the examples in the buffers
-        self._batches: Iterator[Batch | DepthlrError] = iter(())
+    def __init__(self, examples: Examples, batches: int, batch: int, device: torch.device, loaders: int = 0) -> None:
+        self._examples, self._on_host = examples, is_on_host(examples)
+        self._loaders = loaders if device.type == "cuda" else 0
+        if self._on_host:
+            one = _read(examples, torch.zeros(1, dtype=torch.int64))
+            self._buffers = [torch.empty(batch, *p.shape[1:], dtype=p.dtype, device=device) for p in one]
+            self._rows = torch.arange(batch, device=device)
+            self._batches: Iterator[Batch | DepthlrError] = iter(())
+        else:
+            self._order = torch.zeros(batches, batch, dtype=torch.int64, device=device)
+            self._place = torch.zeros(1, dtype=torch.int64, device=device)
 
     def restart(self, order: Tensor) -> None:
         """Begin a run or a pass.
 
         Args:
-            order: The indices of the examples of every batch, int64 (steps, batch), on the CPU.
+            order: The indices of the examples of every batch, int64 (batches, batch); on the host if the examples are.
         """
+        if not self._on_host:
+            self._order.copy_(order)
+            self._place.zero_()
+            return
         loader = DataLoader(
             _Batches(self._examples, order),
             batch_size=None,  # an item is a batch already
@@ -50,35 +60,34 @@ class Feed:
         self._batches = iter(loader)
 
     def advance(self) -> None:
-        """Copy the next batch into the buffers. Asynchronous on a GPU."""
+        """Before each batch: copy it into the buffers, if it lies on the host. No part of a captured step."""
+        if not self._on_host:
+            return
         batch = next(self._batches)
         if isinstance(batch, DepthlrError):
             raise batch
-        for buffer, read in zip((self._inputs, self._target), batch, strict=True):
+        for buffer, read in zip(self._buffers, batch, strict=True):
             # Pinned here: a loader pins in a thread of its own, which would break a capture that is under way.
             buffer.copy_(read.pin_memory() if buffer.is_cuda else read, non_blocking=True)
 
+    def take(self) -> Tensor:
+        """The indices of the next batch, for `batch`. Tensor work that a CUDA graph can capture."""
+        if self._on_host:
+            return self._rows
+        indices = self._order.index_select(0, self._place).squeeze(0)
+        self._place.add_(1)
+        return indices
+
     def batch(self, indices: Tensor) -> Batch:
-        """Return rows of the buffers, as `Examples.batch` returns examples.
+        """Return the examples of these indices.
 
         Args:
-            indices: `self.indices`, or a part of them.
+            indices: Those of `take`, or a part of them.
         """
-        return self._inputs.index_select(0, indices), self._target.index_select(0, indices)
-
-
-def open_feed(examples: Examples, batch: int, device: torch.device, loaders: int) -> Feed | None:
-    """Return a feed for examples that stay on the host, and None for those in the memory of the device.
-
-    Args:
-        examples: The data set, after `to(device)`.
-        batch: The number of examples in a batch.
-        device: Where the batches are used.
-        loaders: Processes that read batches ahead for a GPU. On a CPU, the cores train.
-    """
-    if not is_on_host(examples):
-        return None
-    return Feed(examples, batch, device, loaders if device.type == "cuda" else 0)
+        if not self._on_host:
+            return self._examples.batch(indices)
+        inputs, target = self._buffers
+        return inputs.index_select(0, indices), target.index_select(0, indices)
 
 
 class _Batches(Dataset[Batch | DepthlrError]):

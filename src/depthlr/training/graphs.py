@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.training.capturable import CapturableRun, Start, draw_start
 from depthlr.training.cell import BLOW_UP, DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, failed_outcome, has_diverged
 from depthlr.training.device import explain_full_memory, matmul_precision
-from depthlr.training.executor import Executor, Handle
+from depthlr.training.executor import Executor, Finished
 from depthlr.training.task import Task
 
 MOST_LANES = 16
@@ -38,8 +39,8 @@ class _Lane:
     stream: torch.cuda.Stream
     alive: Tensor  # pinned: had it not diverged at the last look
     draws: bool  # random numbers, at every step
-    sums: dict[int, Tensor] = field(default_factory=dict)  # of each evaluation, on the device
-    handle: Handle | None = None  # of the cell that it trains
+    sums: dict[int, Tensor] = field(default_factory=dict)  # of the evaluation after so many steps, on the device
+    cell: Cell | None = None  # that it trains
     failure: Outcome | None = None  # of that cell
     done: int = 0  # steps queued, or all of them once it has diverged
     ran: int = 0  # steps queued
@@ -52,14 +53,8 @@ class GraphRunner(Executor):
 
     @explain_full_memory()
     def __init__(
-        self,
-        task: Task,
-        device: torch.device | str = "cuda",
-        *,
-        most: int = MOST_LANES,
-        timeout: float | None = None,
+        self, task: Task, device: torch.device | str = "cuda", *, most: int = MOST_LANES, timeout: float | None = None
     ) -> None:
-        super().__init__()
         self._task, self._timeout = task, timeout
         self._device = torch.device(device)
         self._examples = task.examples.to(self._device)
@@ -89,30 +84,34 @@ class GraphRunner(Executor):
         """How a step is taken: captured, compiled or eager."""
         return self._ways[0]
 
-    def busy(self) -> bool:
-        return any(lane.handle is not None for lane in self._lanes)
+    def train_together(self, cells: Iterable[Cell]) -> Generator[Finished, None, None]:
+        waiting = deque(cells)
+        try:
+            while waiting or any(lane.cell for lane in self._lanes):
+                if finished := self._round(waiting):
+                    yield finished
+        finally:
+            for lane in self._lanes:
+                if lane.cell is not None:
+                    lane.stream.synchronize()
+                    lane.cell = None
 
-    def work(self, timeout: float | None = None) -> None:
+    def _round(self, waiting: deque[Cell]) -> Finished:
         """One round over the lanes: each begins a cell if it has none, queues steps, and hands over what is done."""
+        finished: Finished = []
         with torch.cuda.device(self._device):
             for lane in self._lanes:
-                if lane.handle is None and (handle := self._next()) is not None:
-                    lane.handle, lane.failure = handle, None
+                if lane.cell is None and waiting:
+                    lane.cell, lane.failure = waiting.popleft(), None
                     lane.failure = self._try(lane, self._begin)
-                if lane.handle is not None and lane.failure is None:
+                if lane.cell is not None and lane.failure is None:
                     lane.failure = self._try(lane, self._advance)
             for lane in self._lanes:
-                outcome = None if lane.handle is None else lane.failure or self._outcome(lane)
-                if lane.handle is not None and outcome is not None:
-                    self._finish(lane.handle, outcome)
-                    lane.handle = None
-
-    def stop(self, handle: Handle) -> bool:
-        for lane in self._lanes:
-            if lane.handle is handle:
-                lane.stream.synchronize()
-                lane.handle = None
-        return True
+                outcome = None if lane.cell is None else lane.failure or self._outcome(lane)
+                if lane.cell is not None and outcome is not None:
+                    finished.append((lane.cell, outcome))
+                    lane.cell = None
+        return finished
 
     def close(self) -> None:
         self._lanes.clear()
@@ -135,13 +134,9 @@ class GraphRunner(Executor):
                 warnings.warn(f"{reason}: it runs {self.way} instead, which is slower.", stacklevel=2)
 
     def _lane(self, way: str) -> _Lane:
+        compiled = way != "eager"
         run = CapturableRun(
-            self._task,
-            self._template,
-            self._examples,
-            self._device,
-            compiled=way != "eager",
-            held_out=self._held_out,
+            self._task, self._template, self._examples, self._device, compiled=compiled, held_out=self._held_out
         )
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
@@ -184,23 +179,22 @@ class GraphRunner(Executor):
 
     def _seconds_a_step(self) -> float:
         """Time of one step of one cell with all lanes running."""
-        self._time_steps(WARM_UP)
-        return self._time_steps(TIMED)
-
-    def _time_steps(self, most: int) -> float:
-        for lane in self._lanes:
-            with torch.cuda.stream(lane.stream):
-                self._load(lane.run, Cell(0, 0, 0.0))
-        torch.cuda.synchronize(self._device)
-        start = time.perf_counter()
-        steps = min(most, self._steps)  # a cell's losses have room for no more
-        for _ in range(steps):
+        seconds = 0.0
+        for most in (WARM_UP, TIMED):
             for lane in self._lanes:
                 with torch.cuda.stream(lane.stream):
-                    lane.run.advance()
-                    lane.step()
-        torch.cuda.synchronize(self._device)
-        return (time.perf_counter() - start) / (steps * len(self._lanes))
+                    self._load(lane.run, Cell(0, 0, 0.0))
+            torch.cuda.synchronize(self._device)
+            start = time.perf_counter()
+            steps = min(most, self._steps)  # a cell's losses have room for no more
+            for _ in range(steps):
+                for lane in self._lanes:
+                    with torch.cuda.stream(lane.stream):
+                        lane.run.advance()
+                        lane.step()
+            torch.cuda.synchronize(self._device)
+            seconds = (time.perf_counter() - start) / (steps * len(self._lanes))
+        return seconds
 
     # -- runs ----------------------------------------------------------------------------------------------------
     def _load(self, run: CapturableRun, cell: Cell) -> None:
@@ -230,8 +224,8 @@ class GraphRunner(Executor):
 
     @explain_full_memory()
     def _begin(self, lane: _Lane) -> None:
-        assert lane.handle is not None
-        cell = lane.handle.cell
+        cell = lane.cell
+        assert cell is not None
         lane.done, lane.ran, lane.started = 0, 0, time.perf_counter()
         lane.looked = None
         torch.cuda.manual_seed(cell.seed)  # dropout; with several lanes nothing draws
@@ -250,7 +244,7 @@ class GraphRunner(Executor):
                 lane.step()
             lane.done = lane.ran = stop
             if stop in self._evaluation_steps:
-                self._evaluate(lane, self._evaluation_steps.index(stop))
+                self._evaluate(lane, stop)
             if previous is not None and lane.done < self._steps:
                 previous.synchronize()  # at most two looks are ever in flight
                 if not bool(lane.alive):
@@ -261,7 +255,7 @@ class GraphRunner(Executor):
             lane.looked = torch.cuda.Event()  # type: ignore[no-untyped-call]
             lane.looked.record(lane.stream)
 
-    def _evaluate(self, lane: _Lane, index: int) -> None:
+    def _evaluate(self, lane: _Lane, steps: int) -> None:
         """Queue one pass over the held-out data, its sums kept on the device."""
         held_out = lane.run.held_out
         assert held_out is not None
@@ -269,7 +263,7 @@ class GraphRunner(Executor):
         for _ in range(held_out.batches):
             held_out.advance()
             lane.evaluate()
-        lane.sums[index] = held_out.sums.clone()
+        lane.sums[steps] = held_out.sums.clone()
 
     def _outcome(self, lane: _Lane) -> Outcome | None:
         """What came of a lane's cell, if all its steps are queued."""
@@ -278,13 +272,10 @@ class GraphRunner(Executor):
         lane.stream.synchronize()
         losses = lane.run.losses.cpu().numpy()[: lane.ran].copy()
         diverged = has_diverged(losses)
-        evaluations: tuple[Evaluation, ...] = ()
+        evaluations: list[Evaluation] = []
         if lane.run.held_out is not None and not diverged:
-            held_out = lane.run.held_out
-            evaluations = tuple(
-                held_out.evaluation(steps, lane.sums[index]) for index, steps in enumerate(self._evaluation_steps)
-            )
-        return Outcome(losses, time.perf_counter() - lane.started, diverged, evaluations)
+            evaluations = [lane.run.held_out.evaluation(steps, lane.sums[steps]) for steps in self._evaluation_steps]
+        return Outcome(losses, time.perf_counter() - lane.started, diverged, tuple(evaluations))
 
 
 def capture(function: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], None]:

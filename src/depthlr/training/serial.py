@@ -21,9 +21,8 @@ from depthlr.trace.preserve import preserve_attributes
 from depthlr.training.cell import DIVERGENCE_CHECKS, Cell, Evaluation, Outcome, has_diverged
 from depthlr.training.device import default_device, explain_full_memory, matmul_precision
 from depthlr.training.executor import InProcess
-from depthlr.training.feed import open_feed
-from depthlr.training.step import HeldOut, TrainingStep, WeightAverage
-from depthlr.training.task import MakeTask, Task
+from depthlr.training.feed import Feed
+from depthlr.training.task import HeldOut, MakeTask, Task, TrainingStep, WeightAverage
 
 SEEDS_KEPT = 8  # whose order of examples is kept
 
@@ -33,17 +32,14 @@ class SerialRunner(InProcess):
 
     @explain_full_memory()
     def __init__(self, task: Task, device: torch.device | str = "cpu") -> None:
-        super().__init__()
-        self._task, self._training = task, task.training
-        self._device = torch.device(device)
-        self._examples = task.examples.to(self._device)
+        self._task, self._device = task, torch.device(device)
+        examples, training, held_out = task.examples.to(self._device), task.training, task.held_out
         self._order = lru_cache(maxsize=SEEDS_KEPT)(task.order)  # a shuffle of many millions takes seconds
-        self._feed = open_feed(self._examples, task.training.batch, self._device, task.loaders)
+        self._feed = Feed(examples, training.run_steps, training.batch, self._device, task.loaders)
         self._model = task.build().to(self._device).train()
-        self._factors = task.training.rate_factors()
-        held_out = task.held_out
+        self._factors = training.rate_factors()
         self._held_out = None if held_out is None else HeldOut(task, held_out.to(self._device), self._device)
-        self._evaluation_steps = task.training.evaluation_steps() if held_out is not None else ()
+        self._evaluation_steps = training.evaluation_steps() if held_out is not None else ()
 
     def run(self, cell: Cell) -> Outcome:
         """Train one cell; raises what its model, loss or data raise.
@@ -55,20 +51,17 @@ class SerialRunner(InProcess):
             return self._one(cell)
 
     def close(self) -> None:
-        del self._model, self._examples
+        del self._model, self._feed
 
     @explain_full_memory()
     def _one(self, cell: Cell) -> Outcome:
         start = time.perf_counter()
-        task, training = self._task, self._training
+        task, training = self._task, self._task.training
         task.initialize(self._model, cell.seed)
         optimizers = training.make_optimizers(self._model, cell.rate)
-        take_step = TrainingStep(task, self._model, self._feed or self._examples, optimizers, self._device)
+        take_step = TrainingStep(task, self._model, self._feed, optimizers, self._device)
         average = None if training.ema is None else WeightAverage(task, self._model, training.ema)
-        order = self._order(cell.seed)
-        if self._feed is not None:
-            self._feed.restart(order)
-        order = order.to(self._device)
+        self._feed.restart(self._order(cell.seed))
         chances = task.chances(cell.seed).to(self._device)
         look = max(1, training.run_steps // DIVERGENCE_CHECKS)
         losses: list[Tensor] = []
@@ -78,11 +71,8 @@ class SerialRunner(InProcess):
                 for optimizer in optimizers:
                     for group in optimizer.param_groups:
                         group["lr"] = cell.rate * factor
-                indices = order[step]
-                if self._feed is not None:
-                    self._feed.advance()
-                    indices = self._feed.indices
-                losses.append(take_step(indices, chances[step]))
+                self._feed.advance()
+                losses.append(take_step(self._feed.take(), chances[step]))
                 if average is not None:
                     average.update(self._model)
                 if (step + 1) % look == 0 and has_diverged(_curve(losses)):
@@ -113,7 +103,6 @@ class SerialExecutor(InProcess):
     """
 
     def __init__(self, make_task: MakeTask, device: torch.device | str = "cpu") -> None:
-        super().__init__()
         self._make_task, self._device = make_task, device
         self._runners: dict[int, SerialRunner] = {}  # of one size at most
 

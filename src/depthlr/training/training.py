@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,13 @@ from torch.optim import Optimizer
 from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import check_optimizer, make_optimizers
-from depthlr.python_name import is_python_name
+from depthlr.python_name import is_python_name, python_callable
 from depthlr.training.augment import parse_augment
 from depthlr.training.command import KEY, template_fields
-from depthlr.training.schedule import COOLDOWN, SCHEDULES, WARMING, factors_of
 
+SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine", "linear", "warmup-linear", "wsd")
+WARMING = ("warmup", "warmup-cosine", "warmup-linear", "wsd")
+COOLDOWN = 0.2  # share of the steps over which `wsd` decays, unless told otherwise
 CHOICES = {
     "precision": ("fp32", "tf32", "bf16"),
     "metric": ("budget", "last_epoch", "validation"),
@@ -36,6 +39,73 @@ COMMAND_ENTRIES = ("command", "result", "key", "shell")  # entries of a study th
 MOST_STEPS = 10_000_000  # every step's loss is kept, and the order of examples is drawn before the first
 
 
+def set_entries(frozen: Any, **values: Any) -> None:
+    """Write the canonical form of entries into a frozen dataclass that is being made.
+
+    Args:
+        frozen: The dataclass.
+        values: The entries.
+    """
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)
+
+
+def entry(default: Any, checked: Callable[[str, Any], Any]) -> Any:
+    """An entry of a study's table, as the field of a dataclass.
+
+    Args:
+        default: Its value unless given. If that is None, the entry may be left out.
+        checked: Takes the entry's name and its value. It raises, or returns what is kept.
+    """
+    return field(default=default, metadata={"checked": checked})
+
+
+def check_entries(frozen: Any, table: str) -> None:
+    """Check the entries of a table that is being made, and keep what their checks return.
+
+    Args:
+        frozen: The dataclass.
+        table: The name of the table.
+    """
+    for one in fields(frozen):
+        value = getattr(frozen, one.name)
+        if "checked" in one.metadata and not (value is None and one.default is None):
+            set_entries(frozen, **{one.name: one.metadata["checked"](f"{table}.{one.name}", value)})
+
+
+def _choice(name: str, default: str | None) -> Any:
+    return entry(default, partial(check.one_of, known=CHOICES[name]))
+
+
+def _optimizer(name: str, value: Any) -> str:
+    check_optimizer(name, value)
+    return str(value)
+
+
+def _schedule(name: str, value: Any) -> str:
+    return value if is_python_name(check.text(name, value)) else check.one_of(name, value, SCHEDULES)
+
+
+def _loss(name: str, value: Any) -> str:
+    if value != LOSS and not is_python_name(check.text(name, value)):
+        raise DepthlrError(f"{name} is {value!r}: write {LOSS}, or your own as package.module:function.")
+    return str(value)
+
+
+def _two_numbers(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise DepthlrError(f"{name} is {value!r}: give two numbers, such as [0.9, 0.95].")
+    return tuple(_below_one(f"an entry of {name}", number) for number in value)
+
+
+def _shares(name: str, value: Any) -> tuple[float, ...]:
+    return tuple(check.share(f"an entry of {name}", share) for share in value)
+
+
+_below_one = partial(check.number, below=1)
+_length = partial(check.count, most=MOST_STEPS)
+
+
 @dataclass(frozen=True)
 class Training:
     """The length is given as steps or as epochs, not as both.
@@ -44,30 +114,34 @@ class Training:
     None does not count in a study's digest.
     """
 
-    optimizer: str = "sgd"
-    momentum: float | None = None  # of the optimizer `momentum`
-    weight_decay: float = 0.0
-    schedule: str = "constant"  # a name, or package.module:function of the step number
-    warmup: float | None = None  # below 1 a share of the steps, else a number of steps
-    batch: int = 128  # examples that one optimizer step sees
-    steps: int | None = None
-    epochs: int | None = None
-    precision: str = "fp32"
-    metric: str = "budget"  # mean loss of every step, of the last epoch's steps, or the loss on held-out data
-    variance: str = "gating"
-    branch_scale: str = "auto"
-    loss: str = LOSS  # or a function of the user's own, package.module:name, of output and target
-    betas: tuple[float, float] | None = None  # of Adam and AdamW, torch's unless given
-    eps: float | None = None  # of Adam and AdamW, torch's unless given
-    decay: str | None = None  # "weights": weight decay leaves out norms, biases and embeddings
-    muon: str | None = None  # "hidden": embeddings and head by AdamW, Muon's update scaled to the size of AdamW's
-    clip: float | None = None  # largest norm of the whole gradient
-    label_smoothing: float | None = None
-    accumulate: int | None = None  # parts into which a batch is split; gradients are averaged over them
-    ema: float | None = None  # decay of the average of weights that is evaluated
-    cooldown: float | None = None  # share of the steps over which the schedule `wsd` decays
-    augment: tuple[str, ...] | str | None = None  # ("flip", "crop=4", "mixup=0.2"), or package.module:function
-    evaluate_at: tuple[float, ...] | None = None  # shares of the steps after which a run is evaluated, besides its end
+    optimizer: str = entry("sgd", _optimizer)
+    momentum: float | None = entry(None, _below_one)  # of the optimizer `momentum`
+    weight_decay: float = entry(0.0, check.number)
+    schedule: str = entry("constant", _schedule)  # a name, or package.module:function of the step number
+    warmup: float | None = entry(None, check.number)  # below 1 a share of the steps, else a number of steps
+    batch: int = entry(128, check.count)  # examples that one optimizer step sees
+    steps: int | None = entry(None, _length)
+    epochs: int | None = entry(None, _length)
+    precision: str = _choice("precision", "fp32")
+    metric: str = _choice("metric", "budget")  # mean loss of all steps, of the last epoch's, or loss on held-out data
+    variance: str = _choice("variance", "gating")
+    branch_scale: str = _choice("branch_scale", "auto")
+    loss: str = entry(LOSS, _loss)  # or a function of the user's own, package.module:name, of output and target
+    betas: tuple[float, float] | None = entry(None, _two_numbers)  # of Adam and AdamW, torch's unless given
+    eps: float | None = entry(None, check.rate)  # of Adam and AdamW, torch's unless given
+    decay: str | None = _choice("decay", None)  # "weights": weight decay leaves out norms, biases and embeddings
+    # "hidden": embeddings and head by AdamW, Muon's update scaled to the size of AdamW's
+    muon: str | None = _choice("muon", None)
+    clip: float | None = entry(None, check.rate)  # largest norm of the whole gradient
+    label_smoothing: float | None = entry(None, _below_one)
+    # Parts into which a batch is split; gradients are averaged over them.
+    accumulate: int | None = entry(None, check.count)
+    ema: float | None = entry(None, _below_one)  # decay of the average of weights that is evaluated
+    cooldown: float | None = entry(None, _below_one)  # share of the steps over which the schedule `wsd` decays
+    # ("flip", "crop=4", "mixup=0.2"), or package.module:function
+    augment: tuple[str, ...] | str | None = entry(None, lambda _, value: parse_augment(value))
+    # Shares of the steps after which a run is evaluated, besides its end.
+    evaluate_at: tuple[float, ...] | None = entry(None, _shares)
     command: str | None = None  # trains a cell, with {rate}, {size} and {seed}
     result: str | None = None  # the file into which the command writes the loss; else it prints it
     key: str | None = None  # the entry that holds the loss, `loss` unless given
@@ -78,27 +152,18 @@ class Training:
         if not self.has_length:
             self._check_nothing_else()
             return
-        self._refuse("command", "steps or epochs are set too: the command has a length of its own")
-        if self.loss != LOSS and not is_python_name(check.text("training.loss", self.loss)):
-            raise DepthlrError(f"training.loss is {self.loss!r}: write {LOSS}, or your own as package.module:function.")
-        check_optimizer("training.optimizer", self.optimizer)
-        if not is_python_name(check.text("training.schedule", self.schedule)):
-            check.one_of("training.schedule", self.schedule, SCHEDULES)
-        for entry, known in CHOICES.items():
-            if getattr(self, entry) != getattr(Training, entry):  # not the default, which may be None
-                check.one_of(f"training.{entry}", getattr(self, entry), known)
-        check.count("training.batch", self.batch)
+        check_entries(self, "training")
         if self.steps is not None and self.epochs is not None:
             raise DepthlrError("training has both of steps and epochs: give one of them, such as steps = 100.")
-        entry, length = ("training.steps", self.steps) if self.epochs is None else ("training.epochs", self.epochs)
-        check.count(entry, length, most=MOST_STEPS)
-        set_entries(
-            self,
-            weight_decay=check.number("training.weight_decay", self.weight_decay),
-            momentum=self._momentum(),
-            warmup=self._warmup(),
-        )
-        self._check_recipe()
+        self._refuse_misplaced()
+        if self.optimizer == "momentum" and self.momentum is None:
+            set_entries(self, momentum=MOMENTUM)
+        if self.schedule in WARMING:
+            self._check_warmup(WARMUP if self.warmup is None else self.warmup)
+        if self.schedule == "wsd" and self.cooldown is None:
+            set_entries(self, cooldown=COOLDOWN)
+        if self.accumulate is not None and self.batch % self.accumulate:
+            raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
 
     @property
     def has_length(self) -> bool:
@@ -127,14 +192,6 @@ class Training:
         """The schedule's factor on the rate at every step."""
         return factors_of(self.schedule, self.run_steps, self.warmup or 0.0, self.cooldown or 0.0)
 
-    def for_steps(self, steps: int) -> Training:
-        """The same training with its length in steps.
-
-        Args:
-            steps: The steps of one run.
-        """
-        return replace(self, steps=steps, epochs=None)
-
     def evaluation_steps(self) -> tuple[int, ...]:
         """After how many steps a run is evaluated on held-out data: at the chosen shares and at its end."""
         steps = self.run_steps
@@ -142,15 +199,12 @@ class Training:
 
     def _check_command(self) -> None:
         if self.command is None:
-            for entry in COMMAND_ENTRIES[1:]:
-                self._refuse(entry, "there is no training.command")
+            for name in COMMAND_ENTRIES[1:]:
+                self._refuse(name, "there is no training.command")
             return
         used = template_fields("training.command", self.command)
         if not used >= {"rate", "size"}:
-            raise DepthlrError(
-                f"training.command is {self.command!r}: write {{rate}} and {{size}} where the script takes the "
-                "learning rate and the size of the model."
-            )
+            raise DepthlrError(f"training.command is {self.command!r}: write {{rate}} and {{size}} into it.")
         if not self.shell:
             try:
                 shlex.split(self.command)
@@ -158,89 +212,84 @@ class Training:
                 raise DepthlrError(f"training.command is {self.command!r} ({error}): close the quotes.") from error
         if self.result is not None and not template_fields("training.result", self.result) >= used:
             names = ", ".join(f"{{{name}}}" for name in sorted(used))
-            raise DepthlrError(
-                f"training.result is {self.result!r}: write {names} into it, so that every cell has its own file."
-            )
+            raise DepthlrError(f"training.result is {self.result!r}: write {names} into it, as every cell has a file.")
         if self.key is not None:
             check.text("training.key", self.key)
-        if not isinstance(self.shell, bool | None):
-            raise DepthlrError(f"training.shell is {self.shell!r}: write true or false.")
         set_entries(self, key=None if self.key == KEY else self.key, shell=self.shell or None)
 
     def _check_nothing_else(self) -> None:
         """Without steps and epochs nothing is trained here, so no entry may say how."""
-        for entry in fields(self):
-            if entry.name in COMMAND_ENTRIES or getattr(self, entry.name) == entry.default:
+        for one in fields(self):
+            if one.name in COMMAND_ENTRIES or getattr(self, one.name) == one.default:
                 continue
             if self.command is not None:
-                raise DepthlrError(f"training.{entry.name} is set beside training.command: pass it in the command.")
+                raise DepthlrError(f"training.{one.name} is set beside training.command: pass it in the command.")
             raise DepthlrError(NO_LENGTH)
 
-    def _momentum(self) -> float | None:
-        if self.optimizer == "momentum":
-            return check.number("training.momentum", MOMENTUM if self.momentum is None else self.momentum, below=1)
-        self._refuse("momentum", f"{self.optimizer} takes none: leave it out, or choose the optimizer momentum")
-        return None
-
-    def _warmup(self) -> float | None:
-        if self.schedule not in WARMING:
-            reason = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
-            self._refuse("warmup", f"the schedule is {self.schedule}: {reason}")
-            return None
-        length = check.number("training.warmup", WARMUP if self.warmup is None else self.warmup)
-        if length == 0:
-            cold = self.schedule.removeprefix("warmup").removeprefix("-") or "constant"
-            other = "" if self.schedule == "wsd" else f", or the schedule {cold}"
-            raise DepthlrError(f"training.warmup is 0: give a share of the steps, such as {WARMUP}{other}.")
-        if length >= 1 and (length != round(length) or (self.steps is not None and length >= self.steps)):
-            raise DepthlrError(
-                f"training.warmup is {length:g}: give a share below 1, or a whole number of steps below training.steps."
-            )
-        return length
-
-    def _check_recipe(self) -> None:
-        """Entries that may be left out."""
+    def _refuse_misplaced(self) -> None:
+        """Entries that only go with another one."""
         adam = self.optimizer in {"adam", "adamw", "muon"}
-        self._refuse("betas", f"{self.optimizer} takes none", unless=adam)
-        self._refuse("eps", f"{self.optimizer} takes none", unless=adam)
-        self._refuse("muon", f"the optimizer is {self.optimizer}", unless=self.optimizer == "muon")
-        of_ours = "it is of cross_entropy alone, and the loss is your own"
-        self._refuse("label_smoothing", of_ours, unless=self.loss == LOSS)
-        self._refuse("cooldown", f"the schedule is {self.schedule}", unless=self.schedule == "wsd")
-        if self.betas is not None:
-            if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
-                raise DepthlrError(f"training.betas is {self.betas!r}: give two numbers, such as [0.9, 0.95].")
-            set_entries(
-                self, betas=tuple(check.number("an entry of training.betas", beta, below=1) for beta in self.betas)
-            )
-        below_one = partial(check.number, below=1)
-        checks: dict[str, Callable[[str, Any], float]] = {"clip": check.rate, "eps": check.rate}
-        checks |= {"label_smoothing": below_one, "ema": below_one}
-        for entry, checked in checks.items():
-            if getattr(self, entry) is not None:
-                set_entries(self, **{entry: checked(f"training.{entry}", getattr(self, entry))})
-        if self.accumulate is not None and self.batch % check.count("training.accumulate", self.accumulate):
-            raise DepthlrError(f"training.accumulate is {self.accumulate}: it must divide the batch of {self.batch}.")
-        if self.schedule == "wsd":
-            share = COOLDOWN if self.cooldown is None else self.cooldown
-            set_entries(self, cooldown=check.number("training.cooldown", share, below=1))
-        if self.augment is not None:
-            set_entries(self, augment=parse_augment(self.augment))
-        if self.evaluate_at is not None:
-            shares = tuple(check.share("an entry of training.evaluate_at", share) for share in self.evaluate_at)
-            set_entries(self, evaluate_at=shares)
+        takes_none, scheduled = f"{self.optimizer} takes none", f"the schedule is {self.schedule}"
+        warming = f"leave it out, or choose {', '.join(WARMING[:-1])} or {WARMING[-1]}"
+        for name, may_be_set, reason in (
+            ("command", False, "steps or epochs are set too: the command has a length of its own"),
+            ("momentum", self.optimizer == "momentum", f"{takes_none}: leave it out, or choose the optimizer momentum"),
+            ("betas", adam, takes_none),
+            ("eps", adam, takes_none),
+            ("muon", self.optimizer == "muon", f"the optimizer is {self.optimizer}"),
+            ("warmup", self.schedule in WARMING, f"{scheduled}: {warming}"),
+            ("cooldown", self.schedule == "wsd", scheduled),
+            ("label_smoothing", self.loss == LOSS, "it is of cross_entropy alone, and the loss is your own"),
+        ):
+            if not may_be_set:
+                self._refuse(name, reason)
 
-    def _refuse(self, entry: str, reason: str, *, unless: bool = False) -> None:
-        if getattr(self, entry) is not None and not unless:
-            raise DepthlrError(f"training.{entry} is set, but {reason}.")
+    def _check_warmup(self, length: float) -> None:
+        mend = "give a share below 1, or a whole number of steps below training.steps"
+        if length == 0:
+            mend = f"give a share of the steps, such as {WARMUP}, or a schedule without a warm-up"
+        if length == 0 or (length >= 1 and (length % 1 or (self.steps is not None and length >= self.steps))):
+            raise DepthlrError(f"training.warmup is {length:g}: {mend}.")
+        set_entries(self, warmup=length)
+
+    def _refuse(self, name: str, reason: str) -> None:
+        if getattr(self, name) is not None:
+            raise DepthlrError(f"training.{name} is set, but {reason}.")
 
 
-def set_entries(frozen: Any, **values: Any) -> None:
-    """Write the canonical form of entries into a frozen dataclass that is being made.
+def factors_of(schedule: str, steps: int, warmup: float = 0.0, cooldown: float = 0.0) -> list[float]:
+    """The factor of every step.
 
     Args:
-        frozen: The dataclass.
-        values: The entries.
+        schedule: A name in `SCHEDULES`, or `package.module:function` of the step number, 0 at the first step.
+        steps: How many steps a run takes.
+        warmup: Steps over which the rate rises if at least 1, else a share of the steps.
+        cooldown: Share of the steps over which `wsd` decays.
     """
-    for name, value in values.items():
-        object.__setattr__(frozen, name, value)
+    if is_python_name(schedule):
+        function = python_callable(schedule)
+        return [_checked(schedule, step, function(step)) for step in range(steps)]
+    warm = 0
+    if schedule in WARMING:
+        warm = round(warmup) if warmup >= 1 else round(warmup * steps)
+    decay_from = warm
+    if schedule == "wsd":  # warm-up, stable, decay: constant after the warm-up, then linear over the cool-down
+        decay_from = max(warm, steps - round(cooldown * steps))
+    return [_factor(schedule, step, steps, warm, decay_from) for step in range(steps)]
+
+
+def _factor(schedule: str, step: int, steps: int, warm: int, decay_from: int) -> float:
+    """From 0 to 1 in the warm-up; after `decay_from`, from 1 to 0 after the last step."""
+    rise = min(1.0, (step + 1) / warm) if warm else 1.0
+    progress = max(0, step - decay_from) / max(1, steps - decay_from)
+    if schedule.endswith("cosine"):
+        return rise * (0.5 * (1 + math.cos(math.pi * progress)))
+    if schedule.endswith("linear") or schedule == "wsd":
+        return rise * (1 - progress)
+    return rise
+
+
+def _checked(name: str, step: int, factor: object) -> float:
+    if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+        raise DepthlrError(f"{name}({step}) returned {factor!r}: a schedule returns a finite factor of at least 0.")
+    return float(factor)

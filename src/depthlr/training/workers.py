@@ -25,7 +25,7 @@ import torch
 
 from depthlr.errors import DepthlrError
 from depthlr.training.cell import Outcome, outcome_or_failure
-from depthlr.training.executor import Handle, JobExecutor, Limits
+from depthlr.training.executor import Attempt, JobExecutor, Limits
 from depthlr.training.serial import SerialExecutor
 from depthlr.training.task import MakeTask
 
@@ -55,8 +55,20 @@ class Workers(JobExecutor):
         self._life_writer.close()  # first: then the workers end even if the rest is interrupted
         if self._file is not None:
             self._file.unlink(missing_ok=True)
-        for worker in list(self._workers):
-            self._end(worker)
+        self._end(list(self._workers))
+
+    def _submit(self, attempts: Sequence[Attempt]) -> list[_Worker]:
+        """Give each cell to an idle worker. A process is started when there is a cell for it and none is idle."""
+        chosen = []
+        for attempt in attempts:
+            worker = self._idle.pop() if self._idle else self._start()
+            worker.attempt = attempt
+            if not worker.ready:
+                attempt.started = time.monotonic() + START_SECONDS
+            with suppress(OSError):  # it died while idle, which is seen when its answer is read
+                worker.connection.send(attempt.cell)
+            chosen.append(worker)
+        return chosen
 
     def _start(self) -> _Worker:
         if self._file is None:
@@ -68,18 +80,6 @@ class Workers(JobExecutor):
         worker = _Worker(process, ours)
         self._workers.add(worker)
         return worker
-
-    def _submit(self, handles: Sequence[Handle]) -> list[_Worker]:
-        """Give each cell to an idle worker. A process is started when there is a cell for it and none is idle."""
-        chosen = []
-        for handle in handles:
-            worker = self._idle.pop() if self._idle else self._start()
-            if not worker.ready:
-                handle.started = time.monotonic() + START_SECONDS
-            with suppress(OSError):  # it died while idle, which is seen when its answer is read
-                worker.connection.send(handle.cell)
-            chosen.append(worker)
-        return chosen
 
     def _wait(self, jobs: Sequence[_Worker], timeout: float | None) -> Sequence[_Worker]:
         answering = connection.wait([worker.connection for worker in jobs], timeout)
@@ -93,7 +93,8 @@ class Workers(JobExecutor):
         except (EOFError, OSError):
             return True
         if message == _READY:
-            worker.ready, self._jobs[worker].started = True, time.monotonic()
+            assert worker.attempt is not None
+            worker.ready, worker.attempt.started = True, time.monotonic()
             return False
         worker.outcome = message
         return True
@@ -105,15 +106,18 @@ class Workers(JobExecutor):
         job.process.join(timeout=10)
         if not job.ready:
             raise DepthlrError(DIED_AT_START)
-        self._end(job)
-        return f"its worker process died ({_exit_text(job.process.exitcode)})"
+        self._end([job])
+        code = job.process.exitcode
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"its worker process died ({how})"
 
-    def _end(self, job: _Worker) -> None:
-        self._workers.discard(job)
-        job.process.kill()  # a process that Ctrl-Z stopped reacts to no other signal
-        job.process.join()
-        with suppress(OSError):  # another thread, which was training, closed it first
-            job.connection.close()
+    def _end(self, jobs: Sequence[_Worker]) -> None:
+        for worker in jobs:
+            self._workers.discard(worker)
+            worker.process.kill()  # a process that Ctrl-Z stopped reacts to no other signal
+            worker.process.join()
+            with suppress(OSError):  # another thread, which was training, closed it first
+                worker.connection.close()
 
 
 @dataclass(eq=False)
@@ -122,14 +126,9 @@ class _Worker:
 
     process: Any
     connection: Connection
+    attempt: Attempt | None = None  # of its cell
     ready: bool = False  # it has sent its first word
     outcome: Outcome | None = None  # of its cell, once it is done
-
-
-def _exit_text(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"signal {signal.Signals(-code).name}"
-    return f"exit code {code}"
 
 
 def _write_task(make_task: MakeTask) -> Path:
@@ -141,10 +140,8 @@ def _write_task(make_task: MakeTask) -> Path:
     except BaseException as error:
         os.unlink(name)
         if isinstance(error, OSError | RuntimeError):  # torch's writer raises the latter where the disk is full
-            raise DepthlrError(
-                f"the examples cannot be written to {tempfile.gettempdir()} for the worker processes ({error}): set "
-                "TMPDIR to a folder with more room, or take one worker (depthlr sweep --workers 1), which needs none."
-            ) from error
+            failed = f"the examples cannot be written to {tempfile.gettempdir()} for the worker processes ({error})"
+            raise DepthlrError(f"{failed}: set TMPDIR to a folder with more room, or take --workers 1.") from error
         raise
     return Path(name)
 

@@ -12,9 +12,9 @@ import pytest
 
 from depthlr.errors import DepthlrError
 from depthlr.law.rules import pathsum_transfer, transfer_by_power
-from depthlr.study.environment import Environment
-from depthlr.study.progress import Progress
+from depthlr.study.record import Environment
 from depthlr.study.results import read_results
+from depthlr.study.search import Progress
 from depthlr.study.store import open_store, read_store
 from depthlr.training.cell import Outcome
 from depthlr.transfer.measured import Measured

@@ -10,8 +10,7 @@ import torch
 from tests.experiments.realbench.tiny import tiny_recipe
 from torch import nn
 
-from depthlr.study.data import load_data
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.capturable import CapturableRun, draw_start
 from experiments.realbench.dynamics import (
     DYNAMICS,

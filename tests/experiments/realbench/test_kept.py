@@ -13,8 +13,7 @@ from tests.experiments.realbench.tiny import tiny_recipe, with_seeds, write_swee
 
 from depthlr.errors import DepthlrError
 from depthlr.models.build import build
-from depthlr.study.data import load_data
-from depthlr.study.sizes import task_at
+from depthlr.study.tasks import load_data, task_at
 from depthlr.training.cell import Cell
 from depthlr.training.executor import BySize
 from depthlr.training.serial import SerialRunner

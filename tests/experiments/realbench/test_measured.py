@@ -11,7 +11,7 @@ from tests.experiments.realbench.tiny import tiny_recipe
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.study.data import load_data
+from depthlr.study.tasks import load_data
 from depthlr.transfer.measured import Measured
 from depthlr.transfer.suggest import suggest_rate
 from experiments.range_tests import RANGE_TESTS
