@@ -92,20 +92,6 @@ def test_the_digest_follows_every_byte_label_and_shape():
     assert data.to("cpu").digest == data.digest
 
 
-@pytest.mark.parametrize(
-    ("inputs", "targets", "message"),
-    [
-        (torch.zeros(2, 1, 2, 2), torch.zeros(2, dtype=torch.int64), "uint8"),
-        (torch.zeros(2, 4, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64), "uint8"),
-        (torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64), "one int64 target"),
-        (torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.zeros(2), "one int64 target"),
-    ],
-)
-def test_tensors_of_another_kind_are_refused(inputs, targets, message):
-    with pytest.raises(DepthlrError, match=message):
-        DataSet("made", inputs, targets, 3, (0.0,), (1.0,), "", "")
-
-
 def test_labels_beyond_the_classes_are_refused():
     with pytest.raises(DepthlrError, match="labels from 0 to 5, but 3 classes"):
         DataSet.from_tensors("made", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 5]), 3, "")

@@ -26,11 +26,11 @@ def test_any_text_comes_back(tmp_path_factory, text):
     assert list(data.characters) == sorted(set(text))
 
 
-def test_more_than_256_characters_take_two_bytes(tmp_path):
+def test_more_than_256_characters_take_four_bytes(tmp_path):
     (tmp_path / "input.txt").write_text("".join(map(chr, range(0x4E00, 0x4E00 + 300))))
     data = load_text(tmp_path, context=8)
     inputs, targets = data.batch(torch.tensor([0, 291]))
-    assert data.ids.dtype == torch.int16
+    assert data.ids.dtype == torch.int32
     assert inputs[1].tolist() == list(range(291, 299))
     assert targets[1].tolist() == list(range(292, 300))
 

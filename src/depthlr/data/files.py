@@ -201,16 +201,8 @@ def find_labelled_files(folder: Path, suffixes: Collection[str], split: str | No
         suffixes: the file name endings to look for, in lower case.
         split: look in `folder/split` instead. The classes are those of `folder/train`.
     """
-    if not folder.exists():
-        raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
     if split is None:
         return _label_files(folder / "train" if (folder / "train").is_dir() else folder, suffixes)
-    present = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    if "train" not in present or split not in present:
-        raise DepthlrError(
-            f"The split {split!r} needs the folders train and {split} in {folder}, which has "
-            f"{', '.join(present[:10]) or 'no folder'}: name one of its folders, or hold out a share, such as 0.1."
-        )
     train = _label_files(folder / "train", suffixes)
     found = _label_files(folder / split, suffixes, train.classes)
     if unknown := sorted(set(found.classes) - set(train.classes)):

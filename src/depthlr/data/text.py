@@ -23,7 +23,7 @@ class TextSet:
     """
 
     name: str
-    ids: Tensor = field(repr=False)  # uint8 or int16 (length,)
+    ids: Tensor = field(repr=False)  # uint8 or int32 (length,)
     context: int
     characters: str = field(repr=False)
     digest: str
@@ -104,11 +104,9 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
             f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): convert it to UTF-8."
         ) from error
     alphabet, ids = np.unique(points, return_inverse=True)
-    if len(alphabet) > 32_768:
-        raise DepthlrError(f"{path} has {len(alphabet)} different characters, more than 32768: choose another text.")
     data = TextSet(
         name="text",
-        ids=torch.from_numpy(ids.astype(np.uint8 if len(alphabet) <= 256 else np.int16)),
+        ids=torch.from_numpy(ids.astype(np.uint8 if len(alphabet) <= 256 else np.int32)),
         context=context,
         characters="".join(map(chr, alphabet.tolist())),
         digest=hashlib.sha256(content).hexdigest(),
@@ -121,8 +119,6 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
 def _find_text(folder: Path) -> Path:
     if folder.is_file():
         return folder
-    if not folder.exists():
-        raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
     found = sorted(folder.glob("*.txt"))
     if len(found) != 1:
         raise DepthlrError(f"{folder} holds {len(found)} .txt files: name the one to read.")
