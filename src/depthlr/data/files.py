@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -204,38 +204,34 @@ def find_labelled_files(folder: Path, suffixes: Collection[str], split: str | No
     if split is None:
         return _label_files(folder / "train" if (folder / "train").is_dir() else folder, suffixes)
     train = _label_files(folder / "train", suffixes)
-    found = _label_files(folder / split, suffixes, train.classes)
-    if unknown := sorted(set(found.classes) - set(train.classes)):
-        raise DepthlrError(
-            f"{found.root} has the class {unknown[0]!r}, which {train.root} does not have: give both the same "
-            "class folders."
-        )
-    index = [train.classes.index(label) for label in found.classes]
-    return replace(found, labels=tuple(index[label] for label in found.labels), classes=train.classes)
+    return _label_files(folder / split, suffixes, train.classes)
 
 
-def _label_files(root: Path, suffixes: Collection[str], known: Collection[str] = ()) -> LabelledFiles:
-    """Find the files below `root`. A single folder is a class if its name is one of the `known` classes."""
+def _label_files(root: Path, suffixes: Collection[str], known: tuple[str, ...] = ()) -> LabelledFiles:
+    """Find the files below `root`, whose classes are among the `known` ones if these are given.
+
+    All files may lie in a single folder. It is a class if its name is known; else a file's name begins with its label.
+    """
     paths = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.suffix.lower() in suffixes)
     if not paths:
         raise DepthlrError(f"{root} holds no {'/'.join(suffixes)} files: name a folder that has one folder per class.")
-    if len({path.rpartition("/")[0] for path in paths}) == 1 and paths[0].partition("/")[0] not in known:
-        named = [path.rpartition("/")[2].partition("_") for path in paths]
-        if not all(underscore for _, underscore, _ in named):
+    labels, _, _ = zip(*(path.partition("/") for path in paths), strict=True)
+    if len({os.path.dirname(path) for path in paths}) == 1 and labels[0] not in known:
+        labels, underscores, _ = zip(*(os.path.basename(path).partition("_") for path in paths), strict=True)
+        if not all(underscores):
             raise DepthlrError(
                 f"{root} has all its files in one folder, and some without a label: make one folder per class, or "
                 "name each file LABEL_anything."
             )
-        classes = [label for label, _, _ in named]
-    else:
-        classes = [path.partition("/")[0] for path in paths]
-        if loose := [path for path in paths if "/" not in path]:
-            raise DepthlrError(
-                f"{root / loose[0]} lies beside the class folders: move it into one of them, or delete it."
-            )
-    order = sorted(set(classes))
-    index = {label: i for i, label in enumerate(order)}
-    return LabelledFiles(root, tuple(paths), tuple(index[label] for label in classes), tuple(order))
+    elif loose := [path for path in paths if "/" not in path]:
+        raise DepthlrError(f"{root / loose[0]} lies beside the class folders: move it into one of them, or delete it.")
+    classes = known or tuple(sorted(set(labels)))
+    index = {label: number for number, label in enumerate(classes)}
+    if unknown := sorted(set(labels) - set(classes)):
+        raise DepthlrError(
+            f"{root} has the class {unknown[0]!r}, which train does not have: give both the same class folders."
+        )
+    return LabelledFiles(root, tuple(paths), tuple(index[label] for label in labels), classes)
 
 
 def read_members(path: Path, names: Sequence[str]) -> list[bytes]:
