@@ -173,7 +173,7 @@ def test_a_callable_names_a_data_set(tmp_path, monkeypatch) -> None:
         "odd": "pairs of tensors",
         "ragged": "different shapes",
         "number": "returned int",
-        "missing": "has no 'missing'",
+        "missing": "has no attribute 'missing'",
         "broken": r"^their_data:broken could not be loaded \(ZeroDivisionError: division by zero\)\.$",
     }.items():
         with pytest.raises(DepthlrError, match=message):

@@ -202,8 +202,7 @@ class ResNet(nn.Module):
         blocks = check.count("blocks", blocks)
         width = check.count("width", width)
         dropout = check.number("dropout", dropout, below=1)
-        if branch_layers not in (1, 2):
-            raise DepthlrError(f"branch_layers={branch_layers!r} is not offered: choose 1 or 2.")
+        branch_layers = check.count("branch_layers", branch_layers, most=2)
         channels = [check.count("inputs", inputs), *[width] * (check.count("plain", plain) - 1)]
         self.plain = nn.ModuleList(same_convolution(2, n, width, kernel, padding=padding, bias=bias) for n in channels)
         # One sigma between plain layers. One more follows the last if the blocks expect activations.

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.models.libraries import library_model
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.spec_text import Value, format_value, parse_value, split_spec
@@ -74,10 +73,8 @@ def check_arguments(spec: ModelSpec) -> None:
     if spec.family != "zoo":
         return
     if spec.name not in ZOO:
-        elsewhere = library_model(spec.name)
-        near = f" (did you mean '{elsewhere}'?)" if elsewhere else did_you_mean(spec.name, ZOO)
         raise DepthlrError(
-            f"There is no model {spec.name!r}{near}: choose from {', '.join(ZOO)}, "
+            f"There is no model {spec.name!r}{did_you_mean(spec.name, ZOO)}: choose from {', '.join(ZOO)}, "
             "or write timm/NAME, hf/TYPE or package.module:callable."
         )
     known = ZOO[spec.name].defaults
