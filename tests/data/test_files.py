@@ -107,7 +107,7 @@ def test_where_nothing_can_be_written_the_way_out_is_named(tmp_path, monkeypatch
         check_recorded(tmp_path / "file" / "below", "a.bin", "11")
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"a.bin": 1}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
 def test_a_damaged_record_is_refused_and_kept(tmp_path, content):
     (tmp_path / RECORD).write_bytes(content)
     with pytest.raises(DepthlrError, match="no record of digests: delete it"):

@@ -45,7 +45,7 @@ def test_a_changed_text_is_refused(tmp_path):
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "input.txt").write_bytes(b"ab\xff")
-    with pytest.raises(DepthlrError, match=r"no UTF-8 text .* at byte 2"):
+    with pytest.raises(DepthlrError, match=r"no UTF-8 text.* in position 2"):
         load_text(tmp_path)
 
 

@@ -381,19 +381,6 @@ def test_bad_models_get_one_sentence_and_stay_as_they_were(model: nn.Module, exa
         assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
 
 
-def test_a_model_that_fails_under_autocast_is_told_of_it() -> None:
-    def forward(self: nn.Module, x: Tensor) -> Tensor:
-        layer = self.a(x)
-        return layer.index_add(0, torch.arange(len(x)), layer.float())  # wants one type of both
-
-    model = module(forward, a=nn.Linear(4, 4))
-    assert effective_depth(model, EXAMPLE).total
-    with torch.autocast("cpu"), pytest.raises(DepthlrError, match=r"could not run .*; torch.autocast is on"):
-        effective_depth(model, EXAMPLE)
-    with pytest.raises(DepthlrError, match=r"could not run .*; pass one that model\(\*example\)"):
-        effective_depth(model, EXAMPLE[:, :3])
-
-
 def test_counting_leaves_model_gradients_buffers_and_random_state_alone() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
     model(EXAMPLE).sum().backward()

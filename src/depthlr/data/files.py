@@ -153,15 +153,10 @@ def _folder_key(folder: Path) -> str:
 
 
 def _read_record(record: Path) -> dict[str, str]:
-    try:
-        found = json.loads(record.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+    if not record.exists():
         return {}
-    except (OSError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise DepthlrError(f"{record} is no record of digests: delete it, and the next load writes a new one.")
-    return found
+    with one_sentence_errors(f"{record} is no record of digests: delete it, and the next load writes a new one"):
+        return dict(json.loads(record.read_bytes()).items())
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from depthlr.data.files import LabelledFiles, cache_folder, check_recorded, find_labelled_files, replace_file, spread
 from depthlr.data.sets import DataSet, channel_moments, examples_digest
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 IMAGE_SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
 MOMENT_FILES = 1000  # images whose mean and std normalize a folder that is not held in memory
@@ -113,15 +113,15 @@ def _decode(files: LabelledFiles, size: int, indices: Sequence[int], threads: in
 
 def _read_square(path: Path, size: int) -> NDArray[np.uint8]:  # (3, size, size)
     image_module = import_pillow()
-    try:
-        with image_module.open(path) as image:
-            width, height = image.size
-            scale = size / min(width, height)
-            whole = image.convert("RGB").resize(
-                (max(size, round(width * scale)), max(size, round(height * scale))), image_module.Resampling.BICUBIC
-            )
-    except (OSError, ValueError, SyntaxError, ZeroDivisionError, image_module.DecompressionBombError) as error:
-        raise DepthlrError(f"{path} cannot be read as an image ({error}): replace it or remove it.") from error
+    with (
+        one_sentence_errors(f"{path} cannot be read as an image: replace it or remove it"),
+        image_module.open(path) as image,
+    ):
+        width, height = image.size
+        scale = size / min(width, height)
+        whole = image.convert("RGB").resize(
+            (max(size, round(width * scale)), max(size, round(height * scale))), image_module.Resampling.BICUBIC
+        )
     left, top = (whole.width - size) // 2, (whole.height - size) // 2
     return np.asarray(whole.crop((left, top, left + size, top + size)), np.uint8).transpose(2, 0, 1)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from depthlr.data.files import check_recorded
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +97,8 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
     content = path.read_bytes()
     if not content:
         raise DepthlrError(f"{path} holds no text: choose a file with text.")
-    try:
+    with one_sentence_errors(f"{path} is no UTF-8 text: convert it to UTF-8"):
         points = np.frombuffer(content.decode().encode("utf-32-le"), "<u4")
-    except UnicodeDecodeError as error:
-        raise DepthlrError(
-            f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): convert it to UTF-8."
-        ) from error
     alphabet, ids = np.unique(points, return_inverse=True)
     data = TextSet(
         name="text",

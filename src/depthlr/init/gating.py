@@ -9,36 +9,22 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from depthlr import check
 from depthlr.errors import DepthlrError, one_sentence_errors
 
 Pointwise = Callable[[Tensor], Tensor]
 
+_NAMES = (
+    "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu relu6 selu sigmoid silu "
+    "softplus softshrink softsign tanh tanhshrink"
+)
 ACTIVATION_FUNCTIONS: dict[str, Pointwise] = {
-    "celu": F.celu,
-    "elu": F.elu,
-    "gelu": F.gelu,
+    **{name: getattr(F, name) for name in _NAMES.split()},
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "hardshrink": F.hardshrink,
-    "hardsigmoid": F.hardsigmoid,
-    "hardswish": F.hardswish,
-    "hardtanh": F.hardtanh,
     "identity": lambda x: x * 1,
-    "leaky_relu": F.leaky_relu,
     "linear": lambda x: x * 1,
-    "logsigmoid": F.logsigmoid,
-    "mish": F.mish,
-    "relu": F.relu,
-    "relu6": F.relu6,
     "relu_squared": lambda x: F.relu(x).square(),
-    "selu": F.selu,
-    "sigmoid": torch.sigmoid,
-    "silu": F.silu,
-    "softplus": F.softplus,
-    "softshrink": F.softshrink,
-    "softsign": F.softsign,
     "swish": F.silu,
-    "tanh": torch.tanh,
-    "tanhshrink": F.tanhshrink,
 }
 
 _SPAN = 12.0  # standard deviations; the tail beyond holds 4e-33 of the mass
@@ -66,8 +52,7 @@ def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> 
         activation: A name, a module, or any pointwise function.
         std: The scale of the pre-activation.
     """
-    if not (math.isfinite(std) and std > 0):
-        raise DepthlrError(f"std is {std}, but the scale of a pre-activation is a finite number above 0.")
+    std = check.positive("std", std)
     label, sigma = _pointwise(activation)
     _refuse_unless_pointwise(label, sigma, std)
 
@@ -98,12 +83,7 @@ def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> 
 def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]:
     """A name for messages, and a float64 function that shares nothing writable with the caller's module."""
     if isinstance(activation, str):
-        name = activation.strip().lower()
-        if name not in ACTIVATION_FUNCTIONS:
-            raise DepthlrError(
-                f"No activation is called {activation!r}: use one of {', '.join(ACTIVATION_FUNCTIONS)}, or pass the "
-                "function."
-            )
+        name = check.one_of("activation", activation.strip().lower(), ACTIVATION_FUNCTIONS)
         return name, ACTIVATION_FUNCTIONS[name]
     if isinstance(activation, nn.PReLU):  # one slope a channel: only their mean square enters q
         slope = activation.weight.detach().double().cpu().square().mean().sqrt()
@@ -123,14 +103,11 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
 def _value_and_slope(label: str, sigma: Pointwise, points: np.ndarray) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False), torch.enable_grad():
         x = torch.from_numpy(points).requires_grad_()
-        with one_sentence_errors(f"{label} could not be applied to a 1-D float64 tensor"):
+        with one_sentence_errors(f"{label} is no pointwise function that autograd differentiates"):
             y = sigma(x)
-        if not isinstance(y, Tensor) or y.shape != x.shape:
-            shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-            raise DepthlrError(f"{label} turned shape {tuple(x.shape)} into {shape}; pass a pointwise activation.")
-        if not y.requires_grad:
-            raise DepthlrError(f"Autograd sees no path through {label}; pass a differentiable activation.")
-        (slope,) = torch.autograd.grad(y.sum(), x)
+            (slope,) = torch.autograd.grad(y.sum(), x)
+        if y.shape != x.shape:
+            raise DepthlrError(f"{label} turned shape {tuple(x.shape)} into {tuple(y.shape)}; it is not pointwise.")
     y = y.detach()
     if not (torch.isfinite(y).all() and torch.isfinite(slope).all()):
         raise DepthlrError(

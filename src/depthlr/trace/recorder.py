@@ -226,7 +226,7 @@ class Recorder(TorchFunctionMode):
             )
         read = self._read_by_role(tensors_in((args, kwargs) if kwargs else args))
         result = func(*args, **kwargs)
-        outputs = [args[0]] if name == "__setitem__" else list(tensors_in(result))  # which returns nothing
+        outputs = [args[0]] if name == "setitem" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
         if name == "view_as" and len(args) == 2 and args[0] is args[1] and id(args[0]) in self._roles:
@@ -282,11 +282,12 @@ class Recorder(TorchFunctionMode):
             node.weighted = True
             node.width = shape[1] if node.name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
         if node.name in ops.ACTIVATION_NAMES and (
-            node.name not in ops.POWERS or _are_whole_powers((*args[1:], *kwargs.values()))
+            node.name != "pow" or _are_whole_powers((*args[1:], *kwargs.values()))
         ):
             node.activation = _activation(func, args, kwargs)
-        in_place = node.name.endswith("_") or node.name.startswith("__i")
-        if in_place and args and args[0] is flowing[0]:  # a write into a view also writes into its base
+        if (
+            ops.writes_in_place(func) and args and args[0] is flowing[0]
+        ):  # a write into a view also writes into its base
             flowing += [t._base for t in flowing if t._base is not None]
         self._add(node, flowing)
 
