@@ -7,8 +7,7 @@ taken for a residual branch.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
@@ -72,33 +72,22 @@ class Recorder(TorchFunctionMode):
         self._allow_recurrence = allow_recurrence
         self.numbers: dict[int, float] = {}  # in the model's buffers, by the id of what stands for these in this run
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
-        self._roles: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
-        self._references: dict[int, weakref.ref[Tensor]] = {}
+        self._roles: MutableMapping[Tensor, tuple[Role, Any]] = WeakTensorKeyDictionary()
         for name, tensor in parameters.items():
-            self._set_role(tensor, Role.weight, (clean_path(name),))
+            self._roles[tensor] = (Role.weight, (clean_path(name),))
         self._stack = [0]
         self._hooks: list[Any] = []
 
     # -- roles ---------------------------------------------------------------------------------------------------
-    def _set_role(self, tensor: Tensor, role: Role, source: Any) -> None:
-        key = id(tensor)
-        self._roles[key] = (role, source)
-        if key not in self._references:
-            self._references[key] = weakref.ref(tensor, lambda _: self._forget(key))
-
     def _set_roles(self, tensors: Iterable[Tensor], role: Role, source: Any) -> None:
         for tensor in tensors:
-            self._set_role(tensor, role, source)
-
-    def _forget(self, key: int) -> None:
-        self._roles.pop(key, None)
-        self._references.pop(key, None)
+            self._roles[tensor] = (role, source)
 
     def _read_by_role(self, tensors: Iterable[Tensor]) -> _Reads:
         """The roles of some tensors, with the nodes and parameters that they come from."""
         found = _Reads()
         for tensor in tensors:
-            role, source = self._roles.get(id(tensor)) or self._role_of_gathered(tensor)
+            role, source = self._roles.get(tensor) or self._role_of_gathered(tensor)
             if role is Role.signal:
                 found.signal[source] = None
             elif role is Role.index:
@@ -113,8 +102,9 @@ class Recorder(TorchFunctionMode):
         """The role of a tensor that has none yet: a constant, or a parameter that FSDP gathered during the run."""
         if not isinstance(tensor, nn.Parameter):
             return Role.constant, None
-        self._set_role(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._roles)}",))
-        return self._roles[id(tensor)]
+        name = f"{self.graph.calls[self._stack[-1]].path}.{len(self._roles)}"
+        self._roles[tensor] = (Role.weight, (name,))
+        return self._roles[tensor]
 
     def _flows(self, tensor: Tensor) -> bool:
         """Can this tensor carry the signal, or only an index or a mask?"""
@@ -126,7 +116,7 @@ class Recorder(TorchFunctionMode):
         for tensor in tensors_in(inputs):
             # One node per input: a path from a mask or a condition is not a short cut for the signal.
             self._add(Node("input", (ROOT,)), [])
-            self._set_role(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
+            self._roles[tensor] = (Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
     def _add(self, node: Node, outputs: list[Tensor]) -> None:
         node.output_count = len(outputs)
@@ -177,7 +167,7 @@ class Recorder(TorchFunctionMode):
             self._stack.pop()
         with torch._C.DisableTorchFunction():
             flowing = [t for t in tensors_in(output) if self._flows(t)]
-            if hidden := [t for t in flowing if id(t) not in self._roles]:
+            if hidden := [t for t in flowing if t not in self._roles]:
                 weights = dict.fromkeys(clean_path(name) for name, _ in module.named_parameters())
                 self._add_hidden(type(module).__name__, tensors_in(args), hidden, weights)
             self.graph.calls[self._stack[-1]].output_node = next(iter(self._read_by_role(flowing).signal), None)
@@ -192,7 +182,7 @@ class Recorder(TorchFunctionMode):
             result = call_scripted(function, *args, **kwargs)
             with torch._C.DisableTorchFunction():
                 given = list(tensors_in((args, kwargs)))
-                hidden = [t for t in tensors_in(result) if self._flows(t) and id(t) not in self._roles]
+                hidden = [t for t in tensors_in(result) if self._flows(t) and t not in self._roles]
                 if hidden:
                     weights = self._read_by_role(given).weights
                     self._add_hidden(function.name, given, hidden, weights, _activation(function, args, kwargs))
@@ -229,9 +219,9 @@ class Recorder(TorchFunctionMode):
         outputs = [args[0]] if name == "setitem" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
-        if name == "view_as" and len(args) == 2 and args[0] is args[1] and id(args[0]) in self._roles:
+        if name == "view_as" and len(args) == 2 and args[0] is args[1] and args[0] in self._roles:
             # A custom function returned its input, as that of a gradient hook does.
-            self._set_role(result, *self._roles[id(args[0])])
+            self._roles[result] = self._roles[args[0]]
             return result
         is_lookup = name in ops.LOOKUPS and bool(read.indices and read.weights) and not read.signal
         if name in ops.SHAPE_ONLY or not (read.signal or read.indices or read.weights):
@@ -255,7 +245,7 @@ class Recorder(TorchFunctionMode):
         """The number in a constant of one element, such as a buffer with a multiplier; any other value as it is."""
         if not isinstance(value, Tensor) or value.numel() != 1:
             return value
-        role, _ = self._roles.get(id(value)) or self._role_of_gathered(value)
+        role, _ = self._roles.get(value) or self._role_of_gathered(value)
         if role is not Role.constant:
             return value
         try:
