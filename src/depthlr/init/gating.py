@@ -1,12 +1,12 @@
 """The gating factor q = E[sigma'(Z)^2] of an activation, which sets the fan-in variance 1 / (q fan_in)."""
 
+import copy
 import math
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from depthlr import check
@@ -89,12 +89,7 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
         slope = activation.weight.detach().double().cpu().square().mean().sqrt()
         return "PReLU", lambda x: F.prelu(x, slope)
     if isinstance(activation, nn.Module):
-        module = activation
-        state = {}
-        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            copied = tensor.detach().cpu().clone()
-            state[name] = copied.double() if tensor.is_floating_point() else copied
-        return type(module).__name__, lambda x: functional_call(module, state, (x,))
+        return type(activation).__name__, copy.deepcopy(activation).cpu().double()
     if callable(activation):
         return getattr(activation, "__name__", repr(activation)), activation
     raise DepthlrError(f"An activation is a name, a module or a function, not {type(activation).__name__}.")

@@ -9,8 +9,7 @@ from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.spec_text import Value, format_value, parse_value, split_spec
 
-PREFIXES: dict[str, str] = {"zoo": "", "timm": "timm/", "hf": "hf/", "python": ""}
-NAME = re.compile(r"[\w.-]+")
+NAME = re.compile(r"(?:(timm|hf)/)?([\w.-]+)")
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class ModelSpec:
     def __str__(self) -> str:
         # Sorted, so that equal specs have equal texts: the text is a key in the store of a study.
         arguments = "&".join(f"{key}={format_value(value)}" for key, value in sorted(self.arguments.items()))
-        path = PREFIXES[self.family] + self.name
+        path = f"{self.family}/{self.name}" if self.family in ("timm", "hf") else self.name
         return f"{path}?{arguments}" if arguments else path
 
     def __hash__(self) -> int:
@@ -88,12 +87,10 @@ def check_arguments(spec: ModelSpec) -> None:
 def _family_and_name(path: str) -> tuple[str, str]:
     if is_python_name(path):
         return "python", path
-    family, slash, name = path.partition("/")
-    if not slash:
-        family, name = "zoo", path
-    if family not in PREFIXES or family == "python" or not NAME.fullmatch(name) or (slash and family == "zoo"):
+    match = NAME.fullmatch(path)
+    if match is None:
         raise DepthlrError(
             f"The model {path!r} is not understood: write a zoo name such as cnn, timm/NAME, hf/TYPE "
             "or package.module:callable."
         )
-    return family, name
+    return match[1] or "zoo", match[2]
