@@ -166,10 +166,9 @@ class Recorder(TorchFunctionMode):
         while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
+            weights = (clean_path(name) for name, _ in module.named_parameters())
+            self._add_hidden(type(module).__name__, tensors_in(args), output, weights)
             flowing = [t for t in tensors_in(output) if self._flows(t)]
-            if hidden := [t for t in flowing if t not in self._roles]:
-                weights = dict.fromkeys(clean_path(name) for name, _ in module.named_parameters())
-                self._add_hidden(type(module).__name__, tensors_in(args), hidden, weights)
             self.graph.calls[self._stack[-1]].output_node = next(iter(self._read_by_role(flowing).signal), None)
         if len(self._stack) > 1:
             self._stack.pop()
@@ -182,10 +181,8 @@ class Recorder(TorchFunctionMode):
             result = call_scripted(function, *args, **kwargs)
             with torch._C.DisableTorchFunction():
                 given = list(tensors_in((args, kwargs)))
-                hidden = [t for t in tensors_in(result) if self._flows(t) and t not in self._roles]
-                if hidden:
-                    weights = self._read_by_role(given).weights
-                    self._add_hidden(function.name, given, hidden, weights, _activation(function, args, kwargs))
+                weights = self._read_by_role(given).weights
+                self._add_hidden(function.name, given, result, weights, _activation(function, args, kwargs))
             return result
 
         return call
@@ -194,14 +191,15 @@ class Recorder(TorchFunctionMode):
         self,
         name: str,
         given: Iterable[Tensor],
-        outputs: list[Tensor],
+        output: Any,
         weights: Iterable[str],
         activation: Activation | None = None,
     ) -> None:
-        """Add a node that connects the outputs of a hidden kernel to the signal that it read."""
-        names = tuple(weights)
-        if signal := tuple(self._read_by_role(given).signal):
-            self._add(Node(name, signal, names, bool(names), self._stack[-1], activation=activation), outputs)
+        """Connect what a hidden kernel returned to the signal that it read, by one node."""
+        hidden = [t for t in tensors_in(output) if self._flows(t) and t not in self._roles]
+        if hidden and (signal := tuple(self._read_by_role(given).signal)):
+            names = tuple(dict.fromkeys(weights))
+            self._add(Node(name, signal, names, bool(names), self._stack[-1], activation=activation), hidden)
 
     # -- operations ----------------------------------------------------------------------------------------------
     def __torch_function__(
@@ -293,8 +291,8 @@ class Recorder(TorchFunctionMode):
         if readout_index is None:
             readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
-                depth = compute_distances(self.graph).depth
-                depths = [depth[node] for node in nodes]
+                distances = compute_distances(self.graph)
+                depths = [distances[node].depth for node in nodes]
                 readout_index = depths.index(max(depths))
         self.graph.readout = nodes[readout_index]
 
