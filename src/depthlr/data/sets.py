@@ -204,25 +204,25 @@ class TorchDataset:
         return len(self.dataset)
 
     @cached_property
-    def _sample(self) -> tuple[Tensor, Tensor]:
-        """A batch of examples at even distances: what is known of the data without reading all of it."""
-        return self.batch(torch.tensor(spread(len(self), SAMPLED_EXAMPLES)))
+    def _sample(self) -> TensorSet:
+        """Examples at even distances: what is known of the data without reading all of it."""
+        return TensorSet(self.name, *self.batch(torch.tensor(spread(len(self), SAMPLED_EXAMPLES))))
 
     @property
     def classes(self) -> int:
         """The length of `dataset.classes`, as torchvision has it, or else as many as the sampled targets show."""
         if hasattr(self.dataset, "classes"):
             return len(self.dataset.classes)
-        return TensorSet(self.name, *self._sample).classes
+        return self._sample.classes
 
     @property
     def digest(self) -> str:
         """The sha256 of the number of examples and of the sampled examples."""
-        return hashlib.sha256(f"{len(self)} {TensorSet(self.name, *self._sample).digest}".encode()).hexdigest()
+        return hashlib.sha256(f"{len(self)} {self._sample.digest}".encode()).hexdigest()
 
     @property
     def input(self) -> str:
-        return TensorSet(self.name, *self._sample).input
+        return self._sample.input
 
     def to(self, device: torch.device | str) -> Self:
         """Stay on the host."""
