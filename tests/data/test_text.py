@@ -66,5 +66,5 @@ def test_a_text_shorter_than_its_context_is_refused_and_not_remembered(tmp_path)
 
 def test_an_empty_text_is_refused(tmp_path):
     (tmp_path / "input.txt").write_text("")
-    with pytest.raises(DepthlrError, match="holds no text"):
+    with pytest.raises(DepthlrError, match="does not fit a text of 0 characters"):
         load_text(tmp_path)

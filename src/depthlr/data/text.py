@@ -95,8 +95,6 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
     """
     path = _find_text(folder)
     content = path.read_bytes()
-    if not content:
-        raise DepthlrError(f"{path} holds no text: choose a file with text.")
     with one_sentence_errors(f"{path} is no UTF-8 text: convert it to UTF-8"):
         points = np.frombuffer(content.decode().encode("utf-32-le"), "<u4")
     alphabet, ids = np.unique(points, return_inverse=True)

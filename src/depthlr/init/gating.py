@@ -29,7 +29,6 @@ ACTIVATION_FUNCTIONS: dict[str, Pointwise] = {
 
 _SPAN = 12.0  # standard deviations; the tail beyond holds 4e-33 of the mass
 _PANEL = 1 / 8  # width of a first panel, in standard deviations
-_KINKS = np.arange(-48, 49) / 2  # where activations usually break: every half integer up to 24
 _TOLERANCE = 1e-13  # of the whole integral, for one panel
 _FINEST = 1e-12  # standard deviations; a jump narrowed down to this no longer matters
 _MOST_PANELS = 20_000  # a pointwise activation needs a few hundred
@@ -57,8 +56,7 @@ def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> 
     _refuse_unless_pointwise(label, sigma, std)
 
     reach = _SPAN * std
-    even = np.linspace(-reach, reach, round(2 * _SPAN / _PANEL) + 1)
-    borders = np.unique(np.concatenate([even, _KINKS[np.abs(_KINKS) < reach]]))
+    borders = np.linspace(-reach, reach, round(2 * _SPAN / _PANEL) + 1)
     left, right = borders[:-1], borders[1:]
     whole, _ = _panel_integrals(label, sigma, std, left, right)
     settled = 0.0

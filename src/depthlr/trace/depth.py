@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import BATCH_NORM, PRE_NORM
@@ -132,9 +133,8 @@ def depth_and_graph(model: nn.Module, example: Any, units: Units = None) -> tupl
 
 def check_units(units: Any) -> None:
     """Raise unless `units` is a positive whole number, a sequence of module classes, or None."""
-    if isinstance(units, int) and not isinstance(units, bool):
-        if units < 1:
-            raise DepthlrError(f"units={units}: a model has at least one unit.")
+    if isinstance(units, int):
+        check.count("units", units)
         return
     classes = isinstance(units, Sequence) and not isinstance(units, str)
     if units is not None and not (classes and all(isinstance(c, type) for c in units)):
