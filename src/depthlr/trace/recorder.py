@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import Enum
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, multi_head_attention_forward
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -297,24 +298,13 @@ class Recorder(TorchFunctionMode):
         self.graph.readout = nodes[readout_index]
 
 
-def _in_projection(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    width: int,
-    heads: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    *rest: Any,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    **others: Any,
-) -> Tensor:
+def _in_projection(*args: Any, **kwargs: Any) -> Tensor:
     """The queries, keys and values inside `multi_head_attention_forward`, as one vector: their lengths may differ."""
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if weight is None else weight.chunk(3)
+    given = signature(multi_head_attention_forward).bind(*args, **kwargs).arguments
+    weight, bias = given["in_proj_weight"], given["in_proj_bias"]
+    weights = [given.get(f"{one}_proj_weight") for one in "qkv"] if weight is None else weight.chunk(3)
     biases = (None, None, None) if bias is None else bias.chunk(3)
-    parts = zip((query, key, value), weights, biases, strict=True)
+    parts = zip((given["query"], given["key"], given["value"]), weights, biases, strict=True)
     return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])
 
 
