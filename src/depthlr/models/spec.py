@@ -20,6 +20,25 @@ class ModelSpec:
     name: str
     arguments: Mapping[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise an error if a zoo model does not exist or does not take its arguments.
+
+        Models of other families are checked when they are built.
+        """
+        if self.family != "zoo":
+            return
+        if self.name not in ZOO:
+            raise DepthlrError(
+                f"There is no model {self.name!r}{did_you_mean(self.name, ZOO)}: choose from {', '.join(ZOO)}, "
+                "or write timm/NAME, hf/TYPE or package.module:callable."
+            )
+        known = ZOO[self.name].defaults
+        for key in self.arguments:
+            if key not in known:
+                raise DepthlrError(
+                    f"{self.name} takes no argument {key!r}{did_you_mean(key, known)}: it takes {', '.join(known)}."
+                )
+
     def __str__(self) -> str:
         # Sorted, so that equal specs have equal texts: the text is a key in the store of a study.
         arguments = "&".join(f"{key}={format_value(value)}" for key, value in sorted(self.arguments.items()))
@@ -35,9 +54,7 @@ class ModelSpec:
         Args:
             **changes: the arguments to replace or to add, such as `layers=8`.
         """
-        changed = ModelSpec(self.family, self.name, {**self.arguments, **changes})
-        check_arguments(changed)
-        return changed
+        return ModelSpec(self.family, self.name, {**self.arguments, **changes})
 
 
 def parse_spec(text: str) -> ModelSpec:
@@ -55,33 +72,7 @@ def parse_spec(text: str) -> ModelSpec:
             "The model is empty: name one, such as cnn?layers=8, timm/resnet50 or package.module:callable."
         )
     family, name = _family_and_name(path)
-    arguments = {key: parse_value(value) for key, value in texts.items()}
-    spec = ModelSpec(family, name, arguments)
-    check_arguments(spec)
-    return spec
-
-
-def check_arguments(spec: ModelSpec) -> None:
-    """Raise an error if a zoo model does not exist or does not take its arguments.
-
-    Models of other families are checked when they are built.
-
-    Args:
-        spec: the model.
-    """
-    if spec.family != "zoo":
-        return
-    if spec.name not in ZOO:
-        raise DepthlrError(
-            f"There is no model {spec.name!r}{did_you_mean(spec.name, ZOO)}: choose from {', '.join(ZOO)}, "
-            "or write timm/NAME, hf/TYPE or package.module:callable."
-        )
-    known = ZOO[spec.name].defaults
-    for key in spec.arguments:
-        if key not in known:
-            raise DepthlrError(
-                f"{spec.name} takes no argument {key!r}{did_you_mean(key, known)}: it takes {', '.join(known)}."
-            )
+    return ModelSpec(family, name, {key: parse_value(value) for key, value in texts.items()})
 
 
 def _family_and_name(path: str) -> tuple[str, str]:
