@@ -37,7 +37,7 @@ def preserve_state(model: nn.Module, seed: int | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def preserve_attributes(model: nn.Module) -> Iterator[None]:
-    """Restore the attributes of every module.
+    """Restore the attributes of every module. Sparse tensors that the model writes into are not restored.
 
     Containers are restored in place, because hook handles and other modules refer to the same objects.
     """
