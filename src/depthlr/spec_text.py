@@ -38,9 +38,7 @@ def split_spec(text: str, example: str) -> tuple[str, dict[str, str]]:
     Raises:
         DepthlrError: an argument is not `key=value`, or a key occurs twice.
     """
-    name, question, query = text.partition("?")
-    if question and not query:
-        raise DepthlrError(f"{text!r} ends in '?': add arguments, such as {example}, or remove the '?'.")
+    name, _, query = text.partition("?")
     arguments: dict[str, str] = {}
     for piece in split_unquoted(query, "&") if query else []:
         key, equals, value = piece.partition("=")

@@ -67,10 +67,6 @@ def parse_spec(text: str) -> ModelSpec:
         DepthlrError: the text is malformed, or names a zoo model or argument that does not exist.
     """
     path, texts = split_spec(text.strip(), example="layers=8")
-    if not path:
-        raise DepthlrError(
-            "The model is empty: name one, such as cnn?layers=8, timm/resnet50 or package.module:callable."
-        )
     family, name = _family_and_name(path)
     return ModelSpec(family, name, {key: parse_value(value) for key, value in texts.items()})
 
