@@ -67,11 +67,6 @@ def test_an_impossible_batch_is_refused(batch):
         batch_order(10, batch, 5, seed=0)
 
 
-def test_negative_steps_are_refused():
-    with pytest.raises(DepthlrError, match="0 or more"):
-        batch_order(10, 2, -1, seed=0)
-
-
 def test_an_incomplete_last_batch_is_dropped():
     assert steps_per_epoch(10, 4) == 2
 

@@ -59,12 +59,12 @@ def test_the_text_must_be_plain_to_find(tmp_path, names):
 
 def test_a_text_shorter_than_its_context_is_refused_and_not_remembered(tmp_path):
     (tmp_path / "input.txt").write_text("short")
-    with pytest.raises(DepthlrError, match="does not fit"):
+    with pytest.raises(DepthlrError, match="The context of text is 128: give a whole number of at most 4"):
         load_text(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["input.txt"]
 
 
 def test_an_empty_text_is_refused(tmp_path):
     (tmp_path / "input.txt").write_text("")
-    with pytest.raises(DepthlrError, match="does not fit a text of 0 characters"):
+    with pytest.raises(DepthlrError, match="The context of text is 128"):
         load_text(tmp_path)

@@ -266,12 +266,6 @@ def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
         if isinstance(made, Dataset) and not isinstance(made, Iterable):  # a map-style one
             found = TorchDataset(name, dict(options))
             vars(found)["dataset"] = made  # it need not be made again here
-            if not len(found):
-                raise DepthlrError(f"{name} returned a data set without examples: check what it holds.")
             found.input  # noqa: B018 (reads the sampled examples, and says what is wrong with them)
             return found
-        if isinstance(made, Tensor) or not isinstance(made, Iterable):
-            raise DepthlrError(
-                f"{name} returned {type(made).__name__}: return a Dataset, a DataLoader or an iterable of batches."
-            )
         return gather_batches(name, made)

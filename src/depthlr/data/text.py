@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from depthlr import check
 from depthlr.data.files import check_recorded
 from depthlr.errors import DepthlrError, one_sentence_errors
 
@@ -32,11 +33,7 @@ class TextSet:
     _offsets: Tensor = field(init=False, repr=False)  # (context + 1,)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.context < len(self.ids):
-            raise DepthlrError(
-                f"{self.name}: a context of {self.context} does not fit a text of {len(self.ids)} characters; choose "
-                f"from 1 to {len(self.ids) - 1}."
-            )
+        check.count(f"The context of {self.name}", self.context, most=len(self.ids) - 1)
         object.__setattr__(self, "_offsets", torch.arange(self.context + 1, device=self.ids.device))
 
     def __len__(self) -> int:
