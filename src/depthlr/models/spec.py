@@ -67,17 +67,14 @@ def parse_spec(text: str) -> ModelSpec:
         DepthlrError: the text is malformed, or names a zoo model or argument that does not exist.
     """
     path, texts = split_spec(text.strip(), example="layers=8")
-    family, name = _family_and_name(path)
-    return ModelSpec(family, name, {key: parse_value(value) for key, value in texts.items()})
-
-
-def _family_and_name(path: str) -> tuple[str, str]:
-    if is_python_name(path):
-        return "python", path
     match = NAME.fullmatch(path)
-    if match is None:
+    if is_python_name(path):
+        family, name = "python", path
+    elif match is not None:
+        family, name = match[1] or "zoo", match[2]
+    else:
         raise DepthlrError(
             f"The model {path!r} is not understood: write a zoo name such as cnn, timm/NAME, hf/TYPE "
             "or package.module:callable."
         )
-    return match[1] or "zoo", match[2]
+    return ModelSpec(family, name, {key: parse_value(value) for key, value in texts.items()})
