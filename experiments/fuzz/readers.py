@@ -6,12 +6,9 @@ that were only read must have the same bytes afterwards.
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import pickle
 import sqlite3
-import tarfile
 import tempfile
 import wave
 from collections.abc import Callable
@@ -21,13 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
 from depthlr.data.audio import SAMPLE_RATE, load_wav
-from depthlr.data.cifar import read_pickled_dict
-from depthlr.data.download import _read_labels
-from depthlr.data.files import _read_record, read_members
+from depthlr.data.files import _read_record
 from depthlr.errors import DepthlrError
 from depthlr.models.spec import parse_spec
 from depthlr.study import create_study, parse_study, read_results, read_snapshot, sweep, tell, to_csv, to_toml
@@ -43,22 +37,6 @@ SPECS = (
 SPEC_TOKENS = (b"?", b"&", b"=", b"'", b'"', b",", b":", b"/", b"\\", b"()", b"inf", b"nan", b"9" * 5000, b"1e999")
 TOML_TOKENS = (b"[", b"]", b"[[", b"=", b'"', b"'''", b"\n", b"#", b"{", b"}", b"1e999", b"true", b"nan", b"[model]")
 WAV_TOKENS = (b"RIFF", b"WAVE", b"fmt ", b"data", b"LIST", b"\xff\xff\xff\xff")
-TAR_TOKENS = (
-    b"ustar",
-    b"../",
-    b"/",
-    b"\0",
-    b"0",
-    b"1",
-    b"2",
-    b"L",
-    b"K",
-    b"x",
-    b"g",
-    b"S",
-    b"17 path=../x\n",
-    b"7" * 11,
-)
 SQL_TOKENS = (b"SQLite format 3\0", b"CREATE TABLE ", b"cells", b"facts", b"\xff\xff\xff\xff")
 Check = Callable[[Any, Path], None]
 """Reads an input, given an empty folder; raises unless it was read or refused as it should be."""
@@ -130,51 +108,7 @@ def study_texts() -> tuple[bytes, ...]:
     return full.encode(), own.encode(), held_out.encode()
 
 
-# -- archives and clips ------------------------------------------------------------------------------------------------
-def check_archive(content: bytes, folder: Path) -> None:
-    """The members of an archive, packed and as it is; nothing is written."""
-    for name, packed in (("a.tar.gz", gzip.compress(content, 1)), ("b.tar.gz", content)):
-        path = folder / name
-        path.write_bytes(packed)
-        limits = {"max_bytes": 1 << 22, "max_members": 50}
-        refused_in_a_sentence(lambda path=path, limits=limits: dict(read_members(path, ["x/one", "x/two"], **limits)))  # type: ignore[misc]
-        path.unlink()
-    if any(folder.iterdir()):
-        raise Misread(f"an archive left {[path.name for path in folder.iterdir()]}")
-
-
-@cache
-def archives() -> tuple[bytes, ...]:
-    def archive(form: int, **headers: str) -> bytes:
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w", format=form, pax_headers=headers) as tar:
-            for name, length in (("x/one", 600), ("x/" + "long" * 40, 10), ("x/two", 3)):
-                member = tarfile.TarInfo(name)
-                member.size = length
-                tar.addfile(member, io.BytesIO(b"y" * length))
-            link = tarfile.TarInfo("x/link")
-            link.type, link.linkname = tarfile.SYMTYPE, "../../out"
-            if headers:
-                tar.addfile(link)
-        return file.getvalue()
-
-    forms = (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT)
-    plain = [archive(form) for form in forms[:2]]
-    return (*plain, archive(tarfile.PAX_FORMAT, comment="x", path="x/two"), gzip.compress(plain[0]))
-
-
-def check_pickle(content: bytes, folder: Path) -> None:
-    """CIFAR's Python files: plain data or a sentence."""
-    refused_in_a_sentence(lambda: read_pickled_dict(content, "batch"))
-
-
-@cache
-def pickles() -> tuple[bytes, ...]:
-    plain = {"labels": [1, 2, 3], "data": "x" * 30, "names": ["a", None, 2.5, (1, 2)], "deep": {"a": [{}]}}
-    array = {"labels": [1, 2], "data": np.arange(12, dtype=np.uint8).reshape(2, 6)}
-    return tuple(pickle.dumps(value, protocol) for value in (plain, array) for protocol in (0, 1, 2))
-
-
+# -- clips -------------------------------------------------------------------------------------------------------------
 def check_wav(content: bytes, folder: Path) -> None:
     """A folder with one clip."""
     clips = folder / "clips"
@@ -299,14 +233,10 @@ def tell_lines() -> st.SearchStrategy[list[str]]:
 
 
 def check_json(content: bytes, folder: Path) -> None:
-    """Digests of data, labels in an archive, lines and result files of commands."""
+    """Digests of data, lines and result files of commands."""
     record = folder / "digests.json"
     record.write_bytes(content)
     refused_in_a_sentence(lambda: _read_record(record))
-    with suppress(DepthlrError):  # its text quotes the reader of numbers, and stands in a sentence of its caller
-        labels = _read_labels(content)
-        if labels.dtype != np.uint8:
-            raise Misread(f"labels of {labels.dtype}")
     text = content.decode(errors="replace")
     for line in text.splitlines():
         found = read_report(line)
@@ -344,15 +274,9 @@ JSON_TOKENS = (
 READERS = {
     "study": Reader("study file (TOML)", lambda: edited(study_texts(), TOML_TOKENS), check_study),
     "spec": Reader("spec text", lambda: edited(SPECS, SPEC_TOKENS), check_spec),
-    "archive": Reader("archive of a data set (.tar.gz)", lambda: edited(archives(), TAR_TOKENS), check_archive),
-    "pickle": Reader(
-        "CIFAR's Python files", lambda: edited(pickles(), (b"c", b"R", b"(", b".", b"cos\nsystem\n")), check_pickle
-    ),
     "wav": Reader("WAV clips", lambda: edited(clips(), WAV_TOKENS), check_wav),
     "sqlite": Reader("store (SQLite), bytes", lambda: edited([stored()[0]], SQL_TOKENS), check_sqlite),
     "facts": Reader("store (SQLite), facts with valid digests", lambda: misplaced(facts()), check_facts),
     "tell": Reader("depthlr tell (JSON lines)", tell_lines, check_tell),
-    "json": Reader(
-        "digests, labels, reports of commands (JSON)", lambda: edited(JSON_SAMPLES, JSON_TOKENS), check_json
-    ),
+    "json": Reader("digests, reports of commands (JSON)", lambda: edited(JSON_SAMPLES, JSON_TOKENS), check_json),
 }

@@ -55,11 +55,9 @@ def counts(name: str, value: object, *, least: int, most: int | None = None) -> 
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         raise DepthlrError(f"{name} is {value!r}: give a list of whole numbers, such as [3, 4, 6].")
     numbers = tuple(count(f"an entry of {name}", item, least=least, most=most) for item in value)
-    seen: set[int] = set()
     for item in numbers:
-        if item in seen:
+        if numbers.count(item) > 1:
             raise DepthlrError(f"{name} has {item} twice: keep one.")
-        seen.add(item)
     return numbers
 
 

@@ -12,10 +12,7 @@ class DepthlrError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        printable = ""
-        for mark in message:
-            printable += mark if mark.isprintable() else repr(mark)[1:-1]
-        super().__init__(printable)
+        super().__init__("".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in message))
 
 
 def kind_and_message(error: BaseException) -> str:

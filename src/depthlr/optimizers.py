@@ -113,8 +113,7 @@ def decayed_parameters(model: nn.Module) -> set[int]:
     Args:
         model: The model.
     """
-    embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    return {id(p) for p in model.parameters() if p.dim() >= 2} - embedded
+    return {id(p) for p in model.parameters() if p.dim() >= 2} - _embeddings(model)
 
 
 def outer_parameters(model: nn.Module) -> set[int]:
@@ -123,9 +122,12 @@ def outer_parameters(model: nn.Module) -> set[int]:
     Args:
         model: The model.
     """
-    embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    return embedded | {id(module.weight) for module in linear[-1:]}
+    return _embeddings(model) | {id(module.weight) for module in linear[-1:]}
+
+
+def _embeddings(model: nn.Module) -> set[int]:
+    return {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
 
 
 class CapturedMuon(Optimizer):

@@ -85,7 +85,7 @@ def test_a_download_with_a_wrong_digest_keeps_nothing(run, tmp_path, mirror) -> 
 
 
 def test_a_download_lies_in_the_cache_unless_told_otherwise(run, cache, mirror) -> None:
-    with pytest.raises(DepthlrError, match="answered 404"):
+    with pytest.raises(DepthlrError, match="HTTP Error 404"):
         run("cifar100", "--download", "--mirror", mirror)
     assert (cache / "data").is_dir()
 

@@ -95,11 +95,11 @@ def test_depth_table_and_json(run) -> None:
         ),
         (
             "def net(:",
-            "depthlr: broken could not be imported for broken:net (SyntaxError: invalid syntax (broken.py, line 1)).",
+            "depthlr: broken:net could not be imported (SyntaxError: invalid syntax (broken.py, line 1)).",
         ),
         (
             "raise RuntimeError('no GPU')",
-            "depthlr: broken could not be imported for broken:net (RuntimeError: no GPU).",
+            "depthlr: broken:net could not be imported (RuntimeError: no GPU).",
         ),
     ],
 )

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from depthlr.data import batch_order, digits_batch, steps_per_epoch
+from depthlr.data import batch_order, steps_per_epoch
 from depthlr.data.batches import CLASS_SHARE, random_batches
-from depthlr.data.digits import digits_batches
 from depthlr.errors import DepthlrError
 
 
@@ -66,11 +65,6 @@ def test_making_an_order_leaves_torchs_own_generator_alone():
 def test_an_impossible_batch_is_refused(batch):
     with pytest.raises(DepthlrError, match="choose from 1 to 10"):
         batch_order(10, batch, 5, seed=0)
-
-
-def test_negative_steps_are_refused():
-    with pytest.raises(DepthlrError, match="0 or more"):
-        batch_order(10, 2, -1, seed=0)
 
 
 def test_an_incomplete_last_batch_is_dropped():
@@ -192,32 +186,3 @@ def test_an_example_of_several_tensors_keeps_its_form() -> None:
 
 def test_nothing_is_learnt_from_no_batch() -> None:
     assert random_batches(IMAGES, (2, 10), 4, 0, seed=0) == []
-
-
-# -- digits -------------------------------------------------------------------------------------------------------
-def seen(batches: list) -> list[tuple]:
-    return [tuple(image.flatten().tolist()) for image in inputs_of(batches)]
-
-
-def test_the_first_batch_of_digits_is_the_only_one() -> None:
-    first, *_ = digits_batches(64, 5, seed=3)
-    assert all(torch.equal(a, b) for a, b in zip(first, digits_batch(64, seed=3), strict=True))
-
-
-def test_batches_of_one_shuffle_do_not_overlap_and_then_another_begins() -> None:
-    batches = digits_batches(100, 35, seed=0)  # 17 of 1797 fit into a shuffle
-    assert all(x.shape == (100, 1, 8, 8) and y.shape == (100,) for x, y in batches)
-    shuffles = [seen(batches[:17]), seen(batches[17:34])]
-    repeated = len(seen([digits_batch(1797, 0)])) - len(set(seen([digits_batch(1797, 0)])))  # in the set itself
-    for shuffle in shuffles:
-        assert len(shuffle) - len(set(shuffle)) <= repeated
-    assert shuffles[0][:100] != shuffles[1][:100]
-    assert len(set(shuffles[0]) & set(shuffles[1])) > 1500
-    other = digits_batches(100, 1, seed=1)
-    assert not torch.equal(other[0][0], batches[0][0])
-
-
-def test_digits_that_do_not_fit_are_refused() -> None:
-    for size in (0, 1798):
-        with pytest.raises(DepthlrError, match="from 1 to 1797"):
-            digits_batches(size, 3, seed=0)

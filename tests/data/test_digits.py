@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from depthlr.data import digits_batch, read_digits
+from depthlr.data import digits_batch, load_digits
 from depthlr.errors import DepthlrError
 
 
 def test_digits_are_the_uci_test_set():
-    images, labels = read_digits()
+    data = load_digits()
+    images, labels = data.inputs, data.targets
     assert images.shape == (1797, 1, 8, 8)
     assert images.dtype == torch.uint8
     assert images.max() == 16
@@ -23,12 +24,13 @@ def test_digits_are_the_uci_test_set():
 
 
 def test_a_changed_file_is_refused(monkeypatch, tmp_path):
-    images, labels = (t.numpy().copy() for t in read_digits())
+    data = load_digits()
+    images, labels = data.inputs.numpy().copy(), data.targets.numpy()
     images[3, 0, 4, 4] ^= 1
     np.savez(tmp_path / "digits.npz", images=images, labels=labels.astype(np.uint8))
     monkeypatch.setattr(sys.modules["depthlr.data.digits"], "files", lambda package: tmp_path)
     with pytest.raises(DepthlrError, match="install depthlr again"):
-        read_digits()
+        load_digits()
 
 
 def test_a_pickle_is_never_loaded(monkeypatch, tmp_path):
@@ -37,7 +39,7 @@ def test_a_pickle_is_never_loaded(monkeypatch, tmp_path):
     (tmp_path / "digits.npz").write_bytes(buffer.getvalue())
     monkeypatch.setattr(sys.modules["depthlr.data.digits"], "files", lambda package: tmp_path)
     with pytest.raises(ValueError, match="allow_pickle"):
-        read_digits()
+        load_digits()
 
 
 def test_all_digits_together_have_mean_0_and_variance_1():
@@ -54,11 +56,12 @@ def test_batches_follow_the_seed_and_repeat_no_digit():
     assert torch.equal(images[:64], again)
     assert torch.equal(labels[:64], labels_again)
     assert not torch.equal(again, other)
-    assert labels.bincount().equal(read_digits()[1].bincount())
+    assert labels.bincount().equal(load_digits().targets.bincount())
 
 
 def test_images_keep_their_labels():
-    images, labels = read_digits()
+    data = load_digits()
+    images, labels = data.inputs, data.targets
     by_image = {tuple(i.flatten().tolist()): int(y) for i, y in zip(images, labels, strict=True)}
     x = images.double()
     for image, label in zip(*digits_batch(50, seed=3), strict=True):

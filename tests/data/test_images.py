@@ -119,7 +119,7 @@ def test_a_split_has_the_classes_of_the_training_part(folder):
     assert (len(train), len(val), val.classes) == (7, 1, 2)
     assert val.targets.tolist() == [1]  # it would be 0 among the classes of val alone
     assert (val.mean, val.std) == (train.mean, train.std)
-    with pytest.raises(DepthlrError, match=r"split 'test' needs the folders .* has train, val: name one"):
+    with pytest.raises(DepthlrError, match=r"test holds no \.jpeg"):
         load("images?size=8", folder, split="test")
     (folder / "val" / "cow").mkdir()
     Image.new("RGB", (8, 8)).save(folder / "val" / "cow" / "a.png")
@@ -144,7 +144,7 @@ def test_images_that_stay_in_their_files_are_not_cached_and_a_change_is_refused(
     Image.new("RGB", (8, 8)).save(folder / "train" / "cat" / "cat_0.png")
     with pytest.raises(DepthlrError, match=r"but had .* when it was first loaded"):
         load("images?size=8&in_memory=false", folder)
-    with pytest.raises(DepthlrError, match="takes in_memory as true or false, not 'maybe'"):
+    with pytest.raises(DepthlrError, match="in_memory is 'maybe': choose from true, false"):
         load("images?in_memory=maybe", folder)
 
 
@@ -160,5 +160,5 @@ def test_mean_and_std_of_many_images_are_those_of_a_sample(folder, monkeypatch):
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(DepthlrError, match=r"holds no \.jpeg"):
         load_images(tmp_path)
-    with pytest.raises(DepthlrError, match=r"^There is no folder .*nowhere: name the folder that holds the data"):
+    with pytest.raises(DepthlrError, match=r"nowhere holds no \.jpeg"):
         load_images(tmp_path / "nowhere")

@@ -26,11 +26,11 @@ def test_any_text_comes_back(tmp_path_factory, text):
     assert list(data.characters) == sorted(set(text))
 
 
-def test_more_than_256_characters_take_two_bytes(tmp_path):
+def test_more_than_256_characters_take_four_bytes(tmp_path):
     (tmp_path / "input.txt").write_text("".join(map(chr, range(0x4E00, 0x4E00 + 300))))
     data = load_text(tmp_path, context=8)
     inputs, targets = data.batch(torch.tensor([0, 291]))
-    assert data.ids.dtype == torch.int16
+    assert data.ids.dtype == torch.int32
     assert inputs[1].tolist() == list(range(291, 299))
     assert targets[1].tolist() == list(range(292, 300))
 
@@ -45,7 +45,7 @@ def test_a_changed_text_is_refused(tmp_path):
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "input.txt").write_bytes(b"ab\xff")
-    with pytest.raises(DepthlrError, match=r"no UTF-8 text .* at byte 2"):
+    with pytest.raises(DepthlrError, match=r"no UTF-8 text.* in position 2"):
         load_text(tmp_path)
 
 
@@ -59,12 +59,12 @@ def test_the_text_must_be_plain_to_find(tmp_path, names):
 
 def test_a_text_shorter_than_its_context_is_refused_and_not_remembered(tmp_path):
     (tmp_path / "input.txt").write_text("short")
-    with pytest.raises(DepthlrError, match="does not fit"):
+    with pytest.raises(DepthlrError, match="The context of text is 128: give a whole number of at most 4"):
         load_text(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["input.txt"]
 
 
 def test_an_empty_text_is_refused(tmp_path):
     (tmp_path / "input.txt").write_text("")
-    with pytest.raises(DepthlrError, match="holds no text"):
+    with pytest.raises(DepthlrError, match="The context of text is 128"):
         load_text(tmp_path)

@@ -90,12 +90,12 @@ def test_an_id_outside_the_vocabulary_is_one_sentence(tmp_path, monkeypatch, pla
     [
         ("", None, r"The vocabulary is not known: give it, as in tokens\?vocabulary=50304"),
         ("", "{}", "does not give a vocabulary"),
-        ("", '{"vocab_size": "many"}', "does not give a vocabulary"),
+        ("", '{"vocab_size": "many"}', "give a whole number of at least 1"),
         ("", "no json", "does not give a vocabulary"),
-        ("?dtype=float32", None, "takes dtype as one of uint8, uint16"),
+        ("?dtype=float32", None, "tokens.dtype is 'float32': choose from uint8, uint16"),
         ("?dtype=int64&vocabulary=9", None, "need a multiple of 8"),
         ("?context=100&vocabulary=9", None, "at least 202"),
-        ("?vocabulary=none", None, "takes vocabulary as a whole number"),
+        ("?vocabulary=none", None, "give a whole number"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path, options, meta, message):

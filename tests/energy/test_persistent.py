@@ -15,7 +15,7 @@ from tests.over_seeds import persistent_energy_over_seeds
 from tests.reference import dense_persistent_energy
 from torch import Tensor, nn
 
-from depthlr.data.digits import digits_batches
+from depthlr.data import batch_order, load_digits
 from depthlr.energy import PersistentEnergy, persistent_energy, update_energy, update_energy_over_seeds
 from depthlr.energy.batches import GRADIENT_BATCHES
 from depthlr.energy.persistent import LEAST_SHARE
@@ -230,7 +230,8 @@ def test_more_batches_leave_less_noise() -> None:
 
 def test_half_and_single_precision_agree_with_double() -> None:
     model = MLP(layers=3, width=32, inputs=64)
-    batches = digits_batches(64, 5, 0)
+    digits = load_digits()
+    batches = [digits.batch(indices) for indices in batch_order(len(digits), 64, 5, 0)]
     true = energy(copy.deepcopy(model).double(), [(x.double(), y) for x, y in batches])
     assert energy(model, batches) == pytest.approx(true, rel=1e-4)
     brief = [(x.bfloat16(), y) for x, y in batches]

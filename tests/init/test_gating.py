@@ -151,16 +151,16 @@ def test_the_answer_is_a_plain_float():
 @pytest.mark.parametrize(
     ("activation", "words"),
     [
-        ("rellu", "No activation is called 'rellu'"),
+        ("rellu", "activation is 'rellu' .did you mean 'relu'"),
         (lambda x: x.sum(), "turned shape"),
         (lambda x: x.reshape(2, -1), "turned shape"),
-        (lambda x: None, "turned shape"),
+        (lambda x: None, "is no pointwise function"),
         (torch.sqrt, "not finite"),
         (torch.log, "not finite"),
-        (lambda x: torch.zeros_like(x), "Autograd sees no path"),
+        (lambda x: torch.zeros_like(x), "is no pointwise function that autograd differentiates"),
         (lambda x: F.softmax(x, dim=0), "mixes its inputs"),
         (nn.Dropout(0.5), "mixes its inputs or is random"),
-        (nn.Conv2d(1, 1, 3), "could not be applied"),
+        (nn.Conv2d(1, 1, 3), "is no pointwise function"),
         (3, "not int"),
     ],
 )

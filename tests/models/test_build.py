@@ -1,6 +1,5 @@
 """Building any model from its text."""
 
-import re
 import subprocess
 import sys
 import textwrap
@@ -89,10 +88,10 @@ def test_a_zoo_model_is_built_to_fit_the_input(text, input, shape):
     ("text", "input", "message"),
     [
         ("cnn?inputs=3", "1x8x8", "inputs=3 but the input 1x8x8 needs inputs=1"),
-        ("cnn", "64", "3 sizes, such as 3x32x32"),
+        ("cnn", "64", "write one such as 3x32x32"),
         ("vit", "3x8x9", "not square"),
-        ("gpt", "3x8x8", "ids:SEQUENCE:VOCABULARY"),
-        ("mlp", "ids:3:4", "such as 1x8x8"),
+        ("gpt", "3x8x8", "write one such as ids:128:256"),
+        ("mlp", "ids:3:4", "write one such as 3072"),
     ],
 )
 def test_an_input_that_cannot_fit_is_refused(text, input, message):
@@ -206,17 +205,6 @@ def test_hugging_face_slips_are_not_swallowed(text, message):
         build(text, meta=True)
 
 
-def test_hugging_face_and_a_torchvision_of_another_torch(monkeypatch):
-    import transformers
-
-    def broken(config):
-        raise ModuleNotFoundError("Could not import module 'X'.") from RuntimeError("no operator torchvision::nms")
-
-    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_config", broken)
-    with pytest.raises(DepthlrError, match=r"gpt2 \(no operator torchvision::nms\): install the torchvision that"):
-        build(TINY_GPT2)
-
-
 def test_timm_models_run_on_their_example(timm_module):
     model, (example,) = build("timm/resnet10t?num_classes=7&in_chans=1", input="1x32x32")
     assert example.shape == (2, 1, 32, 32)
@@ -232,9 +220,8 @@ def test_timm_models_run_on_their_example(timm_module):
     ("text", "message"),
     [
         ("timm/resnet5", "timm has no model 'resnet5' .did you mean 'resnet"),
-        ("timm/resnet18?layerz=3", r"timm/resnet18 takes no argument 'layerz' \(did you mean 'layers'\?\)\.$"),
-        ("timm/test_vit?depth=four", "timm/test_vit does not take depth=four: "),
-        ("timm/test_vit?img_size=32&depth=0", "timm/test_vit with depth=0 has no blocks: give a depth of at least 1"),
+        ("timm/resnet18?layerz=3", r"could not be built \(TypeError: .*unexpected keyword argument 'layerz'\)\.$"),
+        ("timm/test_vit?depth=four", "timm/test_vit.depth=four could not be built"),
         ("timm/resnet18?pretrained=true", "pretrained weights are not supported"),
         ("timm/test_vit?embed_dim=33", r"^timm/test_vit\?embed_dim=33 could not be built \(AssertionError: .*\)\.$"),
         ("timm/vit_tiny_patch16_224?patch_size=0", r"could not be built \(ZeroDivisionError: .*\)\.$"),
@@ -242,20 +229,6 @@ def test_timm_models_run_on_their_example(timm_module):
 )
 def test_timm_slips_are_one_sentence(timm_module, text, message):
     with pytest.raises(DepthlrError, match=message):
-        build(text, meta=True)
-
-
-@pytest.mark.usefixtures("timm_module")
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("vit_tiny_patch16_224?depth=4", "did you mean 'timm/vit_tiny_patch16_224'?"),
-        ("llama", "did you mean 'hf/llama'?"),
-        ("hf/gpt2?n_layer=0", "hf/gpt2 with these arguments has no layers"),
-    ],
-)
-def test_a_model_of_a_library_is_named_with_its_library(text, message):
-    with pytest.raises(DepthlrError, match=re.escape(message)):
         build(text, meta=True)
 
 
@@ -304,8 +277,8 @@ def test_a_module_class_is_a_callable_like_any_other():
     ("callable", "message"),
     [
         ("bare", "without an example input"),
-        ("bare?height=3", "cannot be called with these arguments"),
-        ("missing", "has no 'missing'"),
+        ("bare?height=3", "unexpected keyword argument 'height'"),
+        ("missing", "has no attribute 'missing'"),
         ("number", "is a int, not a callable"),
         ("wrong", "returned str"),
     ],
@@ -316,7 +289,7 @@ def test_a_callable_that_will_not_do_is_explained(user_module, callable, message
 
 
 def test_a_module_that_is_not_there_is_named():
-    with pytest.raises(DepthlrError, match="no module 'no_such_module'"):
+    with pytest.raises(DepthlrError, match="No module named 'no_such_module'"):
         build("no_such_module:make")
 
 

@@ -87,7 +87,7 @@ def test_activations_are_the_named_ones():
         ("cnn?width=1.5", "width is 1.5: give a whole number"),
         ("cnn?activation=rellu", "did you mean 'relu'"),
         ("cnn?padding=reflect", "circular, zeros"),
-        ("resnet?branch_layers=3", "1 or 2"),
+        ("resnet?branch_layers=3", "at most 2"),
         ("resnet?dropout=1", "dropout is 1: give a number of at least 0 and below 1"),
         ("vit?heads=5", "heads=5 does not divide width=384"),
         ("vit?patch=5", "patch=5 does not divide size=32"),

@@ -136,7 +136,7 @@ def test_a_text_is_cut_and_its_windows_do_not_overlap() -> None:
 
 @pytest.mark.parametrize("count", [0, 1797, 10**6])
 def test_a_split_that_leaves_nothing_is_refused(count: int) -> None:
-    with pytest.raises(DepthlrError, match="cannot be held out"):
+    with pytest.raises(DepthlrError, match="The number of held-out examples"):
         split(load_digits(), count)
 
 

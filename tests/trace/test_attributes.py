@@ -152,28 +152,6 @@ def test_buffers_that_cannot_be_written_into_are_let_alone(call) -> None:
     call(model)
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR")
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
-@every_call
-def test_sparse_buffers_and_attributes_get_their_values_back(call, layout) -> None:
-    class Decaying(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(4, 2)
-            self.kept = torch.eye(4).to_sparse(layout=layout)
-            self.register_buffer("adjacency", torch.eye(4).to_sparse(layout=layout))
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.kept.mul_(2)
-            self.adjacency.mul_(2)
-            return self.layer(x @ self.adjacency.to_dense())
-
-    model = Decaying()
-    call(model)
-    assert torch.equal(model.kept.to_dense(), torch.eye(4))
-    assert torch.equal(model.adjacency.to_dense(), torch.eye(4))
-
-
 @every_call
 def test_a_backward_pass_that_waits_still_runs(call) -> None:
     torch.manual_seed(0)

@@ -223,7 +223,7 @@ def test_units_can_be_given_by_class_or_by_number() -> None:
     assert effective_depth(nn.LSTM(4, 8), torch.randn(5, 2, 4), units=[nn.LSTM]).total == 1
     with pytest.raises(DepthlrError, match="no module of such a class ran"):
         effective_depth(residual(), EXAMPLE, units=[nn.Conv2d])
-    with pytest.raises(DepthlrError, match="at least one"):
+    with pytest.raises(DepthlrError, match="at least 1"):
         effective_depth(residual(), EXAMPLE, units=0)
 
 
@@ -352,7 +352,7 @@ def test_class_names_with_norm_in_them_do_not_move_a_units_state() -> None:
 
 def test_units_must_be_classes_or_a_number() -> None:
     for bad in (Update, "Update", True, [3]):
-        with pytest.raises(DepthlrError, match="list of module classes"):
+        with pytest.raises(DepthlrError, match=r"list of module classes|whole number"):
             effective_depth(residual(), EXAMPLE, units=bad)
 
 
@@ -379,19 +379,6 @@ def test_bad_models_get_one_sentence_and_stay_as_they_were(model: nn.Module, exa
         effective_depth(model, example)
     if before is not None:
         assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
-
-
-def test_a_model_that_fails_under_autocast_is_told_of_it() -> None:
-    def forward(self: nn.Module, x: Tensor) -> Tensor:
-        layer = self.a(x)
-        return layer.index_add(0, torch.arange(len(x)), layer.float())  # wants one type of both
-
-    model = module(forward, a=nn.Linear(4, 4))
-    assert effective_depth(model, EXAMPLE).total
-    with torch.autocast("cpu"), pytest.raises(DepthlrError, match=r"could not run .*; torch.autocast is on"):
-        effective_depth(model, EXAMPLE)
-    with pytest.raises(DepthlrError, match=r"could not run .*; pass one that model\(\*example\)"):
-        effective_depth(model, EXAMPLE[:, :3])
 
 
 def test_counting_leaves_model_gradients_buffers_and_random_state_alone() -> None:

@@ -62,8 +62,8 @@ def test_weighted_between_counts_along_all_paths(graph: Graph, data) -> None:
 def test_depth_is_at_most_the_shortest_weighted_path_plus_its_updates(graph: Graph) -> None:
     distances = compute_distances(graph)
     for index in range(1, len(graph.nodes)):
-        step = distances.previous[index]
-        assert distances.depth[index] == distances.depth[step] + bool(distances.kind[index])
+        step = distances[index].previous
+        assert distances[index].depth == distances[step].depth + bool(distances[index].kind)
         assert step < index
 
 
@@ -78,7 +78,7 @@ def test_a_stack_of_residual_branches_counts_one_each(blocks: int, branch: int) 
             inner = len(graph.nodes) - 1
         graph.nodes.append(Node("add", (stream, inner)))
         stream = len(graph.nodes) - 1
-    assert compute_distances(graph).depth[stream] == blocks
+    assert compute_distances(graph)[stream].depth == blocks
 
 
 def layers(graph: Graph, value: int, count: int = 1) -> int:
@@ -109,8 +109,8 @@ def test_a_skip_passes_over_nothing_in_what_joins_its_branch_from_elsewhere(enco
         stream = stack(graph, stream, 1)
         stream = joined(graph, "add", stream, layers(graph, joined(graph, "matmul", stream, memory)))
     distances = compute_distances(graph)
-    assert not any(distances.skipped)
-    assert distances.depth[stream] == 1 + 2 * decoder
+    assert not any(one.skipped for one in distances)
+    assert distances[stream].depth == 1 + 2 * decoder
 
 
 @given(st.integers(1, 12), st.integers(0, 12), st.booleans())
@@ -122,4 +122,4 @@ def test_a_long_skip_passes_over_the_updates_between(inside: int, encoder: int, 
     end = stack(graph, layers(graph, origin), inside)
     end = layers(graph, joined(graph, "matmul", end, memory) if join else end)
     skip = joined(graph, "add", origin, end)
-    assert compute_distances(graph).skipped[skip] == inside
+    assert compute_distances(graph)[skip].skipped == inside

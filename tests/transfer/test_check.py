@@ -12,8 +12,8 @@ from tests.over_seeds import persistent_energy_over_seeds
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, check_transfer, init_
+from depthlr.data import batch_order, load_digits
 from depthlr.data.batches import random_batches
-from depthlr.data.digits import digits_batches
 from depthlr.energy import PersistentEnergy, rate_over_draws
 from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
@@ -21,7 +21,8 @@ from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT
 from depthlr.transfer.check import SizeMeasurement, Verdict, compare_sizes, law_problems
 
-ALL = digits_batches(64, 17, 0)
+DIGITS = load_digits()
+ALL = [DIGITS.batch(indices) for indices in batch_order(len(DIGITS), 64, 17, 0)]
 FEW = ALL[:5]
 X, Y = ALL[0]
 

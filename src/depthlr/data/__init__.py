@@ -1,7 +1,7 @@
 """Layer 1: data sets in memory or on disk, verified when they are loaded, and the order of batches."""
 
 from depthlr.data.batches import batch_order, steps_per_epoch
-from depthlr.data.digits import digits_batch, load_digits, read_digits
+from depthlr.data.digits import digits_batch, load_digits
 from depthlr.data.examples import Examples
 from depthlr.data.sets import DataSet
 from depthlr.data.sources import SOURCES, load
@@ -16,6 +16,5 @@ __all__ = [
     "digits_batch",
     "load",
     "load_digits",
-    "read_digits",
     "steps_per_epoch",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from depthlr.data.files import check_recorded, find_labelled_files
 from depthlr.data.sets import DataSet
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 WINDOW = 256  # samples in a frame: 32 ms at 8 kHz
 HOP = 80  # samples from one frame to the next: 10 ms
@@ -45,12 +45,12 @@ def load_wav(folder: Path, mels: int = 32, frames: int = 64, split: str | None =
 
 def _read_samples(path: Path, length: int) -> NDArray[np.float64]:
     """Read at most `length` samples, from -1 to 1."""
-    try:
-        with wave.open(str(path), "rb") as clip:
-            form = (clip.getframerate(), clip.getnchannels(), clip.getsampwidth())
-            content = clip.readframes(length)
-    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # the last where a chunk ends outside its parent
-        raise DepthlrError(f"{path} cannot be read as a WAV clip ({error}): replace it or remove it.") from error
+    with (
+        one_sentence_errors(f"{path} cannot be read as a WAV clip: replace it or remove it"),
+        wave.open(str(path), "rb") as clip,
+    ):
+        form = (clip.getframerate(), clip.getnchannels(), clip.getsampwidth())
+        content = clip.readframes(length)
     if form != (SAMPLE_RATE, 1, 2):
         rate, channels, width = form
         raise DepthlrError(

@@ -40,8 +40,6 @@ def batch_order(examples: int, batch: int, steps: int, seed: int) -> Tensor:
         steps: the number of steps.
         seed: the seed of the shuffles.
     """
-    if steps < 0:
-        raise DepthlrError(f"An order of {steps} steps cannot be made: choose 0 or more.")
     per_epoch = steps_per_epoch(examples, batch)
     generator = torch.Generator().manual_seed(seed)
     order = torch.empty(steps, batch, dtype=torch.int64)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import math
 import pickle
-import pickletools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from depthlr import check
 from depthlr.data.files import check_published, check_recorded, file_digest, read_members
 from depthlr.data.sets import DataSet
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 PIXELS = 3 * 32 * 32
 
@@ -102,17 +99,13 @@ def load_cifar(cifar: Cifar, folder: Path, split: str = "train") -> DataSet:
         folder: the folder that holds an archive, its unpacked folder, or the files themselves.
         split: `train` or `test`.
     """
-    if split not in {"train", "test"}:
-        raise DepthlrError(f"{cifar.name} has the splits train and test, not {split!r}: choose one of them.")
+    check.one_of(f"{cifar.name}'s split", split, ("train", "test"))
     layout, path = _find_layout(cifar, folder)
+    names = layout.files if split == "train" else (layout.test_file,)
+    contents = _read_files(layout, path, names)
     parse = _parse_pickle if layout.pickled else _parse_rows
-    labels, pixels, unpublished = [], [], {}
-    for name, content in _read_files(layout, path, layout.files if split == "train" else (layout.test_file,)):
-        file_labels, file_pixels = parse(cifar, path / name if path.is_dir() else f"{name} in {path}", content)
-        labels.append(file_labels)
-        pixels.append(file_pixels)
-        if path.is_dir() and name not in layout.md5:
-            unpublished[name] = hashlib.sha256(content).hexdigest()
+    with one_sentence_errors(f"{', '.join(names)} in {path} cannot be read: fetch {cifar.name} again"):
+        labels, pixels = zip(*(parse(cifar, content) for content in contents), strict=True)
     data = DataSet.from_tensors(
         cifar.name,
         torch.from_numpy(np.concatenate(pixels)).view(-1, 3, 32, 32),
@@ -120,8 +113,9 @@ def load_cifar(cifar: Cifar, folder: Path, split: str = "train") -> DataSet:
         cifar.classes,
         CIFAR_ATTRIBUTION,
     )
-    for name, sha256 in unpublished.items():  # last, so that the digest of an unreadable file is not recorded
-        check_recorded(path, name, sha256)
+    for name, content in zip(names, contents, strict=True):
+        if path.is_dir() and name not in layout.md5:  # last, so that the digest of an unreadable file is not recorded
+            check_recorded(path, name, hashlib.sha256(content).hexdigest())
     return data
 
 
@@ -143,127 +137,28 @@ def _find_layout(cifar: Cifar, folder: Path) -> tuple[Layout, Path]:
     )
 
 
-def _read_files(layout: Layout, path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    """Read these files of a folder or an archive, with their names, and verify those that have a published digest."""
-    if path.is_dir():
-        for name in names:
-            if not (path / name).exists():
-                raise DepthlrError(f"{path} lacks {name}: fetch the data set again.")
-            content = (path / name).read_bytes()
-            if name in layout.md5:
-                check_published(path / name, hashlib.md5(content).hexdigest(), layout.md5[name])
-            yield name, content
-        return
-    check_published(path, file_digest(path, "md5"), layout.md5[layout.archive])
-    found = dict(read_members(path, [f"{layout.folder}/{name}" for name in names]))
-    for name in names:
-        yield name, found.pop(f"{layout.folder}/{name}")
+def _read_files(layout: Layout, path: Path, names: tuple[str, ...]) -> list[bytes]:
+    """Read these files of a folder or an archive, and verify those that have a published digest."""
+    if path.is_file():
+        check_published(path, file_digest(path, "md5"), layout.md5[layout.archive])
+        return read_members(path, [f"{layout.folder}/{name}" for name in names])
+    contents = [(path / name).read_bytes() for name in names]
+    for name, content in zip(names, contents, strict=True):
+        if name in layout.md5:
+            check_published(path / name, hashlib.md5(content).hexdigest(), layout.md5[name])
+    return contents
 
 
-def _parse_rows(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _parse_rows(cifar: Cifar, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return the labels (N,) and the pixels (N, 3072) of a binary file."""
-    row = cifar.label_bytes + PIXELS
-    if not content or len(content) % row:
-        raise DepthlrError(f"{origin} has {len(content)} bytes, not a multiple of {row}: fetch {cifar.name} again.")
-    rows = np.frombuffer(content, np.uint8).reshape(-1, row)
+    rows = np.frombuffer(content, np.uint8).reshape(-1, cifar.label_bytes + PIXELS)
     return rows[:, cifar.label_bytes - 1], rows[:, cifar.label_bytes :]
 
 
-def _parse_pickle(cifar: Cifar, origin: Path | str, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the labels (N,) and the pixels (N, 3072) of a file of the Python version."""
-    batch = read_pickled_dict(content, str(origin))
-    labels, pixels = batch.get(cifar.label_key), batch.get("data")
-    valid = (
-        isinstance(labels, list)
-        and all(type(label) is int and 0 <= label < 256 for label in labels)
-        and isinstance(pixels, np.ndarray)
-        and pixels.shape == (len(labels), PIXELS)
-    )
-    if not valid:
-        raise DepthlrError(
-            f"{origin} lacks {cifar.label_key!r} and 'data' as {cifar.name} has them: fetch {cifar.name} again."
-        )
-    return np.array(labels, np.uint8), np.asarray(pixels)
+def _parse_pickle(cifar: Cifar, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the labels (N,) and the pixels (N, 3072) of a file of the Python version, written by Python 2.
 
-
-def read_pickled_dict(content: bytes, origin: str) -> dict[Any, Any]:
-    """Read the dict in a pickle of protocol 0 to 2 without importing or calling what the pickle names.
-
-    Args:
-        content: the bytes of the file.
-        origin: where the bytes come from, for the error message.
-
-    Returns:
-        The dict. An array of bytes becomes a numpy array, a string of Python 2 is read as latin-1.
+    A pickle can run code. All of these have a published digest, and this one has it.
     """
-    try:
-        found = _Unpickler(io.BytesIO(content), encoding="latin-1").load()
-        if not isinstance(found, dict):
-            raise ValueError("it holds no dict")
-        return {key: _plain_value(value) for key, value in found.items()}
-    except Exception as error:  # wrong bytes make an unpickler raise nearly anything
-        raise DepthlrError(
-            f"{origin} is no pickle of plain data, as CIFAR's are ({error}): nothing in it was run; fetch it again."
-        ) from error
-
-
-class _ByteArray:
-    """Replaces numpy's `_reconstruct` while a pickle is read: an array of bytes, filled by `__setstate__`."""
-
-    content: NDArray[np.uint8] | None = None
-
-    def __init__(self, *arguments: Any) -> None:
-        if arguments != ("ndarray", (0,), "b"):
-            raise ValueError("it holds an object that is no array of bytes")
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, fortran, content = state
-        if not isinstance(dtype, _ByteType) or not all(type(size) is int and size >= 0 for size in shape):
-            raise ValueError("an array is not of bytes")
-        flat = np.frombuffer(content.encode("latin-1"), np.uint8)
-        if math.prod(shape) != len(flat):
-            raise ValueError(f"an array of shape {shape} holds {len(flat)} bytes")
-        self.content = flat.reshape(shape, order="F" if fortran else "C")
-
-
-def _plain_value(value: Any) -> Any:
-    if not isinstance(value, _ByteArray):
-        return value
-    if value.content is None:
-        raise ValueError("an array has no content")
-    return value.content
-
-
-class _ByteType:
-    """Replaces numpy's `dtype` while a pickle is read: bytes and nothing else."""
-
-    def __init__(self, *arguments: Any) -> None:
-        if arguments != ("u1", 0, 1):
-            raise ValueError("it holds an object that is no array of bytes")
-
-    def __setstate__(self, state: Any) -> None:
-        """Ignore byte order and alignment, which bytes do not have."""
-
-
-class _Unpickler(pickle._Unpickler):
-    """The standard library's unpickler, restricted to three names and to the opcodes that Python 2 wrote.
-
-    `pickle.Unpickler`, written in C, allocates as much memory as a number in the file says. The one in Python does not
-    for these opcodes.
-    """
-
-    REPLACEMENTS: ClassVar[dict[tuple[str, str], object]] = {
-        ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
-        ("numpy", "dtype"): _ByteType,
-        ("numpy", "ndarray"): "ndarray",
-    }
-    dispatch: ClassVar[dict[int, Any]] = {
-        ord(opcode.code): pickle._Unpickler.dispatch[ord(opcode.code)]
-        for opcode in pickletools.opcodes
-        if opcode.proto <= 2
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.REPLACEMENTS:
-            raise ValueError(f"it names '{module}.{name}'")
-        return self.REPLACEMENTS[module, name]
+    batch = pickle.loads(content, encoding="latin-1")
+    return np.array(batch[cifar.label_key], np.uint8), batch["data"]

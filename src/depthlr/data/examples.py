@@ -9,7 +9,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from depthlr.errors import DepthlrError
+from depthlr import check
 
 
 class Examples(Protocol):
@@ -133,11 +133,7 @@ def split(examples: Examples, held_out: float | int) -> tuple[Examples, Examples
         The examples to train on, and those to evaluate on.
     """
     count = held_out if isinstance(held_out, int) else round(held_out * len(examples))
-    if not 1 <= count < len(examples):
-        raise DepthlrError(
-            f"{count} of {len(examples)} examples of {examples.name} cannot be held out: choose from 1 to "
-            f"{len(examples) - 1}."
-        )
+    check.count(f"The number of held-out examples of {examples.name}", count, most=len(examples) - 1)
     if getattr(examples, "overlaps", False):  # windows around a held-out one contain its characters
         parts: tuple[Examples, Examples] = examples.cut(count)  # type: ignore[attr-defined]
         return parts

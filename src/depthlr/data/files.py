@@ -5,27 +5,22 @@ Every file is verified when it is loaded, against its publisher's digest or agai
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
 import os
 import tarfile
 import tempfile
-import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 RECORD = "depthlr-digests.json"
-MAX_MEMBERS = 1_000
 SAMPLES, BLOCK = 64, 1 << 16  # of a file that is too large to be read at every load
 SAMPLED_FILES = 256  # of a folder whose files are too many
-MAX_BYTES = 1 << 30  # of an archive, packed or unpacked; CIFAR's have about 180 MB
 
 
 def cache_folder() -> Path:
@@ -69,11 +64,8 @@ def file_digest(path: Path, algorithm: str) -> str:
         path: the file.
         algorithm: a name that hashlib knows, such as md5 or sha256.
     """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, algorithm).hexdigest()
-    except OSError as error:
-        raise DepthlrError(f"{path} cannot be read ({error.strerror}): check that it is a readable file.") from error
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 def sampled_digest(path: Path) -> str:
@@ -161,15 +153,10 @@ def _folder_key(folder: Path) -> str:
 
 
 def _read_record(record: Path) -> dict[str, str]:
-    try:
-        found = json.loads(record.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+    if not record.exists():
         return {}
-    except (OSError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise DepthlrError(f"{record} is no record of digests: delete it, and the next load writes a new one.")
-    return found
+    with one_sentence_errors(f"{record} is no record of digests: delete it, and the next load writes a new one"):
+        return dict(json.loads(record.read_bytes()).items())
 
 
 @dataclass(frozen=True)
@@ -209,121 +196,52 @@ def find_labelled_files(folder: Path, suffixes: Collection[str], split: str | No
         suffixes: the file name endings to look for, in lower case.
         split: look in `folder/split` instead. The classes are those of `folder/train`.
     """
-    if not folder.exists():
-        raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
     if split is None:
         return _label_files(folder / "train" if (folder / "train").is_dir() else folder, suffixes)
-    present = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    if "train" not in present or split not in present:
-        raise DepthlrError(
-            f"The split {split!r} needs the folders train and {split} in {folder}, which has "
-            f"{', '.join(present[:10]) or 'no folder'}: name one of its folders, or hold out a share, such as 0.1."
-        )
     train = _label_files(folder / "train", suffixes)
-    found = _label_files(folder / split, suffixes, train.classes)
-    if unknown := sorted(set(found.classes) - set(train.classes)):
-        raise DepthlrError(
-            f"{found.root} has the class {unknown[0]!r}, which {train.root} does not have: give both the same "
-            "class folders."
-        )
-    index = [train.classes.index(label) for label in found.classes]
-    return replace(found, labels=tuple(index[label] for label in found.labels), classes=train.classes)
+    return _label_files(folder / split, suffixes, train.classes)
 
 
-def _label_files(root: Path, suffixes: Collection[str], known: Collection[str] = ()) -> LabelledFiles:
-    """Find the files below `root`. A single folder is a class if its name is one of the `known` classes."""
+def _label_files(root: Path, suffixes: Collection[str], known: tuple[str, ...] = ()) -> LabelledFiles:
+    """Find the files below `root`, whose classes are among the `known` ones if these are given.
+
+    All files may lie in a single folder. It is a class if its name is known; else a file's name begins with its label.
+    """
     paths = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.suffix.lower() in suffixes)
     if not paths:
         raise DepthlrError(f"{root} holds no {'/'.join(suffixes)} files: name a folder that has one folder per class.")
-    if len({path.rpartition("/")[0] for path in paths}) == 1 and paths[0].partition("/")[0] not in known:
-        named = [path.rpartition("/")[2].partition("_") for path in paths]
-        if not all(underscore for _, underscore, _ in named):
+    labels, _, _ = zip(*(path.partition("/") for path in paths), strict=True)
+    if len({os.path.dirname(path) for path in paths}) == 1 and labels[0] not in known:
+        labels, underscores, _ = zip(*(os.path.basename(path).partition("_") for path in paths), strict=True)
+        if not all(underscores):
             raise DepthlrError(
                 f"{root} has all its files in one folder, and some without a label: make one folder per class, or "
                 "name each file LABEL_anything."
             )
-        classes = [label for label, _, _ in named]
-    else:
-        classes = [path.partition("/")[0] for path in paths]
-        if loose := [path for path in paths if "/" not in path]:
-            raise DepthlrError(
-                f"{root / loose[0]} lies beside the class folders: move it into one of them, or delete it."
-            )
-    order = sorted(set(classes))
-    index = {label: i for i, label in enumerate(order)}
-    return LabelledFiles(root, tuple(paths), tuple(index[label] for label in classes), tuple(order))
+    elif loose := [path for path in paths if "/" not in path]:
+        raise DepthlrError(f"{root / loose[0]} lies beside the class folders: move it into one of them, or delete it.")
+    classes = known or tuple(sorted(set(labels)))
+    index = {label: number for number, label in enumerate(classes)}
+    if unknown := sorted(set(labels) - set(classes)):
+        raise DepthlrError(
+            f"{root} has the class {unknown[0]!r}, which train does not have: give both the same class folders."
+        )
+    return LabelledFiles(root, tuple(paths), tuple(index[label] for label in labels), classes)
 
 
-def read_members(
-    path: Path, names: Collection[str], *, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
-) -> Iterator[tuple[str, bytes]]:
-    """Read members of a `.tar.gz` into memory, without unpacking anything to disk.
-
-    The archive is read, and checked, to its end.
+def read_members(path: Path, names: Sequence[str]) -> list[bytes]:
+    """Read members of a `.tar.gz` into memory. Nothing is unpacked to disk.
 
     Args:
-        path: the archive.
+        path: the archive. Its publisher's digest was found right, since nothing else is checked.
         names: the names of the members to read.
-        max_bytes: the largest allowed size of the unpacked archive.
-        max_members: the largest allowed number of members.
-
-    Returns:
-        An iterator over the name and the bytes of each of these members, in the order of the archive.
     """
-    missing = set(names)
-    try:
-        with gzip.open(path) as unpacked:
-            stream = _LimitedStream(unpacked, path, max_bytes)
-            with tarfile.open(fileobj=stream, mode="r|") as tar:
-                for count, member in enumerate(tar, 1):
-                    if count > max_members:
-                        raise DepthlrError(f"{path} has more than {max_members} members: it is not a known data set.")
-                    _check_member(path, member, max_bytes)
-                    if member.name in missing and member.isreg():
-                        missing.remove(member.name)
-                        yield member.name, _read_member(tar, member)
-            while stream.read(1 << 20):  # gzip compares the checksum at the end of the file
-                pass
-    except DepthlrError:
-        raise
-    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, ArithmeticError, LookupError) as error:
-        # tarfile raises the last three if the numbers in a header, or the map of a sparse file, are invalid.
-        raise DepthlrError(f"{path} cannot be read as a .tar.gz ({error}): delete it and fetch it again.") from error
-    if missing:
-        raise DepthlrError(f"{path} lacks {', '.join(sorted(missing))}: delete it and fetch it again.")
-
-
-def _check_member(path: Path, member: tarfile.TarInfo, max_bytes: int) -> None:
-    """Raise an error unless the member is a plain file or a folder; the data sets contain nothing else."""
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts:
-        raise DepthlrError(f"{path} has a member that points outside it ({member.name!r}): do not use this archive.")
-    if not (member.isdir() or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)) or member.issparse():
-        raise DepthlrError(f"{path} has a member that is no plain file ({member.name!r}): do not use this archive.")
-    if not 0 <= member.size <= max_bytes:  # checked before a buffer of that size is allocated
-        raise DepthlrError(f"{path} has a member of {member.size} bytes ({member.name!r}): do not use this archive.")
-
-
-def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = tar.extractfile(member)
-    content = b"" if file is None else file.read(member.size)
-    if len(content) != member.size:
-        raise EOFError(f"{member.name} ends early")
-    return content
-
-
-class _LimitedStream(io.RawIOBase):
-    """A stream that raises an error after `limit` bytes, so that a small file cannot fill the memory."""
-
-    def __init__(self, source: gzip.GzipFile, path: Path, limit: int) -> None:
-        self.source, self.path, self.limit, self.left = source, path, limit, limit
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        content = self.source.read(self.left + 1 if size < 0 else min(size, self.left + 1))
-        self.left -= len(content)
-        if self.left < 0:
-            raise DepthlrError(f"{self.path} unpacks to more than {self.limit} bytes: it is not a known data set.")
-        return content
+    found = {}
+    with (
+        one_sentence_errors(f"{path} cannot be read as a .tar.gz: delete it and fetch it again"),
+        tarfile.open(path, "r|gz") as archive,
+    ):
+        for member in archive:
+            if member.name in names and (file := archive.extractfile(member)):
+                found[member.name] = file.read()
+        return [found[name] for name in names]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from depthlr.data.files import LabelledFiles, cache_folder, check_recorded, find_labelled_files, replace_file, spread
 from depthlr.data.sets import DataSet, channel_moments, examples_digest
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 IMAGE_SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
 MOMENT_FILES = 1000  # images whose mean and std normalize a folder that is not held in memory
@@ -47,7 +47,7 @@ def load_images(
     digest = files.digest()
     cached_folder = Path(cache) if cache else cache_folder() / "images"
     cached_file = cached_folder / f"{digest[:32]}-{size}.npz"
-    cached = _read_cache(cached_file, len(files.paths), size)
+    cached = _read_cache(cached_file)
     inputs = _decode(files, size, range(len(files.paths))) if cached is None else cached
     labels = torch.tensor(files.labels, dtype=torch.int64)
     data = DataSet.from_tensors("images", torch.from_numpy(inputs), labels, len(files.classes), IMAGES_ATTRIBUTION)
@@ -113,37 +113,31 @@ def _decode(files: LabelledFiles, size: int, indices: Sequence[int], threads: in
 
 def _read_square(path: Path, size: int) -> NDArray[np.uint8]:  # (3, size, size)
     image_module = import_pillow()
-    try:
-        with image_module.open(path) as image:
-            width, height = image.size
-            scale = size / min(width, height)
-            whole = image.convert("RGB").resize(
-                (max(size, round(width * scale)), max(size, round(height * scale))), image_module.Resampling.BICUBIC
-            )
-    except (OSError, ValueError, SyntaxError, ZeroDivisionError, image_module.DecompressionBombError) as error:
-        raise DepthlrError(f"{path} cannot be read as an image ({error}): replace it or remove it.") from error
+    with (
+        one_sentence_errors(f"{path} cannot be read as an image: replace it or remove it"),
+        image_module.open(path) as image,
+    ):
+        width, height = image.size
+        scale = size / min(width, height)
+        whole = image.convert("RGB").resize(
+            (max(size, round(width * scale)), max(size, round(height * scale))), image_module.Resampling.BICUBIC
+        )
     left, top = (whole.width - size) // 2, (whole.height - size) // 2
     return np.asarray(whole.crop((left, top, left + size, top + size)), np.uint8).transpose(2, 0, 1)
 
 
-def _read_cache(path: Path, count: int, size: int) -> NDArray[np.uint8] | None:
+def _read_cache(path: Path) -> NDArray[np.uint8] | None:
     """Return the cached images, or None if they are absent or damaged: then they are decoded again."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            inputs, digest = arrays["inputs"], str(arrays["digest"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-    if inputs.dtype != np.uint8 or inputs.shape != (count, 3, size, size) or _digest(inputs) != digest:
-        return None
-    return np.asarray(inputs)
+    with suppress(Exception), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        inputs: NDArray[np.uint8] = arrays["inputs"]
+        if _digest(inputs) == str(arrays["digest"]):
+            return inputs
+    return None
 
 
 def _write_cache(path: Path, inputs: NDArray[np.uint8]) -> None:
-    try:
-        with replace_file(path) as file:
-            np.savez(file, inputs=inputs, digest=np.array(_digest(inputs)))
-    except OSError:
-        pass  # the next load decodes the images again
+    with suppress(OSError), replace_file(path) as file:  # else the next load decodes the images again
+        np.savez(file, inputs=inputs, digest=np.array(_digest(inputs)))
 
 
 def _digest(inputs: NDArray[np.uint8]) -> str:

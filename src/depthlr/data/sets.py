@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, default_collate
 
 from depthlr.data.examples import Examples
 from depthlr.data.files import spread
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.python_name import call_by_name
 from depthlr.random_states import preserve_random_states
 
@@ -39,14 +39,6 @@ class DataSet:
     _moments: Tensor = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.inputs.dtype != torch.uint8 or self.inputs.dim() != 4:
-            raise DepthlrError(
-                f"{self.name}: inputs are {self.inputs.dtype} {tuple(self.inputs.shape)}; give uint8 (N, C, H, W)."
-            )
-        if len(self.targets) != len(self.inputs) or self.targets.dtype != torch.int64 or self.targets.dim() != 1:
-            raise DepthlrError(f"{self.name}: give one int64 target for each of the {len(self.inputs)} inputs.")
-        if not len(self.mean) == len(self.std) == self.inputs.shape[1]:
-            raise DepthlrError(f"{self.name}: give one mean and one std for each of {self.inputs.shape[1]} channels.")
         moments = torch.tensor([self.mean, self.std], dtype=torch.float32, device=self.inputs.device)
         object.__setattr__(self, "_moments", moments[..., None, None])
 
@@ -75,12 +67,8 @@ class DataSet:
         return len(self.inputs)
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        return tuple(self.inputs.shape[1:])
-
-    @property
     def input(self) -> str:
-        return "x".join(map(str, self.input_shape))
+        return "x".join(map(str, self.inputs.shape[1:]))
 
     def to(self, device: torch.device | str) -> Self:
         return replace(self, inputs=self.inputs.to(device), targets=self.targets.to(device))
@@ -187,12 +175,8 @@ def gather_batches(name: str, batches: Iterable[Any]) -> TensorSet:
         targets.append(batch[1].detach().cpu())
     if not inputs:
         raise DepthlrError(f"{name} returned no batches: check what it iterates over.")
-    try:
+    with one_sentence_errors(f"{name} returned batches of different shapes: pad or crop them"):
         return TensorSet(name, torch.cat(inputs), torch.cat(targets))
-    except RuntimeError as error:
-        raise DepthlrError(
-            f"{name} returned batches of different shapes ({error}): pad or crop them to the same shape."
-        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,25 +204,25 @@ class TorchDataset:
         return len(self.dataset)
 
     @cached_property
-    def _sample(self) -> tuple[Tensor, Tensor]:
-        """A batch of examples at even distances: what is known of the data without reading all of it."""
-        return self.batch(torch.tensor(spread(len(self), SAMPLED_EXAMPLES)))
+    def _sample(self) -> TensorSet:
+        """Examples at even distances: what is known of the data without reading all of it."""
+        return TensorSet(self.name, *self.batch(torch.tensor(spread(len(self), SAMPLED_EXAMPLES))))
 
     @property
     def classes(self) -> int:
         """The length of `dataset.classes`, as torchvision has it, or else as many as the sampled targets show."""
         if hasattr(self.dataset, "classes"):
             return len(self.dataset.classes)
-        return TensorSet(self.name, *self._sample).classes
+        return self._sample.classes
 
     @property
     def digest(self) -> str:
         """The sha256 of the number of examples and of the sampled examples."""
-        return hashlib.sha256(f"{len(self)} {TensorSet(self.name, *self._sample).digest}".encode()).hexdigest()
+        return hashlib.sha256(f"{len(self)} {self._sample.digest}".encode()).hexdigest()
 
     @property
     def input(self) -> str:
-        return TensorSet(self.name, *self._sample).input
+        return self._sample.input
 
     def to(self, device: torch.device | str) -> Self:
         """Stay on the host."""
@@ -251,13 +235,11 @@ class TorchDataset:
                 items = self.dataset.__getitems__(chosen)
             else:
                 items = [self.dataset[index] for index in chosen]
-        try:
+        with one_sentence_errors(
+            f"{self.name} has examples that make no batch: return pairs of an input and a target, tensors or numbers, "
+            "all of the same shape"
+        ):
             inputs, target = (_single_precision(part) for part in default_collate(items))
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise DepthlrError(
-                f"{self.name} has examples that make no batch ({kind_and_message(error)}): return pairs of "
-                "an input and a target, tensors or numbers, all of the same shape."
-            ) from error
         return inputs, target
 
 
@@ -276,28 +258,14 @@ def load_from_callable(name: str, options: Mapping[str, Any]) -> Examples:
             an iterable of batches, which are gathered in memory; or `Examples`.
         options: the keyword arguments of the callable.
     """
-    try:
-        return _call_and_gather(name, options)
-    except DepthlrError:
-        raise
-    except Exception as error:
-        raise DepthlrError(f"{name} could not be loaded ({kind_and_message(error)}).") from error
-
-
-def _call_and_gather(name: str, options: Mapping[str, Any]) -> Examples:
-    made = call_by_name(name, options)
-    if hasattr(made, "batch") and hasattr(made, "digest"):
-        examples: Examples = made
-        return examples
-    if isinstance(made, Dataset) and not isinstance(made, Iterable):  # a map-style one
-        found = TorchDataset(name, dict(options))
-        vars(found)["dataset"] = made  # it need not be made again here
-        if not len(found):
-            raise DepthlrError(f"{name} returned a data set without examples: check what it holds.")
-        found.input  # noqa: B018 (reads the sampled examples, and says what is wrong with them)
-        return found
-    if isinstance(made, Tensor) or not isinstance(made, Iterable):
-        raise DepthlrError(
-            f"{name} returned {type(made).__name__}: return a Dataset, a DataLoader or an iterable of batches."
-        )
-    return gather_batches(name, made)
+    with one_sentence_errors(f"{name} could not be loaded"):
+        made = call_by_name(name, options)
+        if hasattr(made, "batch") and hasattr(made, "digest"):
+            examples: Examples = made
+            return examples
+        if isinstance(made, Dataset) and not isinstance(made, Iterable):  # a map-style one
+            found = TorchDataset(name, dict(options))
+            vars(found)["dataset"] = made  # it need not be made again here
+            found.input  # noqa: B018 (reads the sampled examples, and says what is wrong with them)
+            return found
+        return gather_batches(name, made)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
+from depthlr import check
 from depthlr.data.audio import load_wav
 from depthlr.data.cifar import CIFAR10, CIFAR100, Layout, load_cifar
 from depthlr.data.digits import load_digits
@@ -24,27 +26,28 @@ from depthlr.spec_text import split_spec, unquote
 
 @dataclass(frozen=True)
 class Source:
-    """How to read a data set from a folder, its options, and where it can be downloaded."""
+    """How to read a data set from a folder, and where it can be downloaded."""
 
     read: Callable[..., Examples]  # takes the folder, then the options by name, and `split` if it has splits
-    # By name, a value that tells the type of the option; None stands for a path.
-    options: Mapping[str, int | str | None] = field(default_factory=dict)
-    has_splits: bool = False  # such as a test set
     needs_folder: bool = False  # otherwise the default is depthlr's own data folder
     published: Layout | None = None  # the archive that --download fetches
     on_npm: bool = False
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The options by name, with their defaults, which tell their types."""
+        _, *options = signature(self.read).parameters.values()
+        return {option.name: option.default for option in options}
+
 
 SOURCES: dict[str, Source] = {
     "digits": Source(lambda folder: load_digits()),
-    "cifar10": Source(partial(load_cifar, CIFAR10), has_splits=True, published=CIFAR10.layouts[0], on_npm=True),
-    "cifar100": Source(partial(load_cifar, CIFAR100), has_splits=True, published=CIFAR100.layouts[0]),
-    "images": Source(load_images, {"size": 64, "cache": None, "in_memory": True}, has_splits=True, needs_folder=True),
-    "wav": Source(load_wav, {"mels": 32, "frames": 64}, has_splits=True, needs_folder=True),
-    "tokens": Source(
-        load_tokens, {"context": 256, "dtype": "uint16", "vocabulary": 50304}, has_splits=True, needs_folder=True
-    ),
-    "text": Source(load_text, {"context": 128}, needs_folder=True),
+    "cifar10": Source(partial(load_cifar, CIFAR10), published=CIFAR10.layouts[0], on_npm=True),
+    "cifar100": Source(partial(load_cifar, CIFAR100), published=CIFAR100.layouts[0]),
+    "images": Source(load_images, needs_folder=True),
+    "wav": Source(load_wav, needs_folder=True),
+    "tokens": Source(load_tokens, needs_folder=True),
+    "text": Source(load_text, needs_folder=True),
 }
 
 
@@ -89,20 +92,30 @@ def _load(name: str, folder: Path | str | None, split: str | None, options: Mapp
             given["folder"] = str(folder)
         return load_from_callable(name, given | part)
     source = source_of(name)
-    for key in given:
-        if key not in source.options:
-            known = f"takes {', '.join(source.options)}" if source.options else "takes no options"
-            raise DepthlrError(f"{name} has no option {key!r}: it {known}.")
-    if part and not source.has_splits:
+    defaults = source.defaults
+    if part and "split" not in defaults:
         raise DepthlrError(f"{name} has no split {split!r}: hold out a share of it, such as 0.1.")
     if folder is None and source.needs_folder:
         raise DepthlrError(f"{name} reads your own folder: name it, as in depthlr data {name} --folder FOLDER.")
+    parsed = {}
+    defaults.pop("split", None)
+    for key, value in given.items():
+        if key not in defaults:
+            raise DepthlrError(f"{name} has no option {key!r}: it takes {', '.join(defaults) or 'no options'}.")
+        parsed[key] = _parse_option(f"{name}?{key}", str(value), defaults[key])
     path = data_folder() if folder is None else Path(folder).expanduser()
-    parsed = {key: _parse_option(name, key, value, source.options[key]) for key, value in given.items()}
     try:
         return source.read(path, **parsed, **part)
     except OSError as error:
         raise DepthlrError(f"{name} cannot be read from {path} ({error}): check the folder.") from error
+
+
+def _parse_option(what: str, text: str, default: int | str | None) -> int | str:
+    if isinstance(default, bool):
+        return check.one_of(what, text.lower(), ("true", "false")) == "true"
+    if isinstance(default, int):
+        return check.count(what, int(text) if text.isdecimal() else text)
+    return text
 
 
 def source_of(name: str) -> Source:
@@ -134,15 +147,3 @@ def parse_name(text: str) -> tuple[str, dict[str, str]]:
     """
     name, options = split_spec(text, example="size=64")
     return name, {key: unquote(value) for key, value in options.items()}
-
-
-def _parse_option(name: str, key: str, value: int | str | Path, default: int | str | None) -> int | str:
-    if default is None or isinstance(default, str):
-        return str(value)
-    if isinstance(default, bool):
-        if str(value).lower() not in {"true", "false"}:
-            raise DepthlrError(f"{name} takes {key} as true or false, not {value!r}.")
-        return str(value).lower() == "true"
-    if not re.fullmatch(r"[1-9]\d{0,8}", str(value), re.ASCII):
-        raise DepthlrError(f"{name} takes {key} as a whole number of at least 1, such as {default}, not {value!r}.")
-    return int(str(value))

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from depthlr import check
 from depthlr.data.files import check_recorded
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class TextSet:
     """
 
     name: str
-    ids: Tensor = field(repr=False)  # uint8 or int16 (length,)
+    ids: Tensor = field(repr=False)  # uint8 or int32 (length,)
     context: int
     characters: str = field(repr=False)
     digest: str
@@ -32,11 +33,7 @@ class TextSet:
     _offsets: Tensor = field(init=False, repr=False)  # (context + 1,)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.context < len(self.ids):
-            raise DepthlrError(
-                f"{self.name}: a context of {self.context} does not fit a text of {len(self.ids)} characters; choose "
-                f"from 1 to {len(self.ids) - 1}."
-            )
+        check.count(f"The context of {self.name}", self.context, most=len(self.ids) - 1)
         object.__setattr__(self, "_offsets", torch.arange(self.context + 1, device=self.ids.device))
 
     def __len__(self) -> int:
@@ -95,20 +92,12 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
     """
     path = _find_text(folder)
     content = path.read_bytes()
-    if not content:
-        raise DepthlrError(f"{path} holds no text: choose a file with text.")
-    try:
+    with one_sentence_errors(f"{path} is no UTF-8 text: convert it to UTF-8"):
         points = np.frombuffer(content.decode().encode("utf-32-le"), "<u4")
-    except UnicodeDecodeError as error:
-        raise DepthlrError(
-            f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): convert it to UTF-8."
-        ) from error
     alphabet, ids = np.unique(points, return_inverse=True)
-    if len(alphabet) > 32_768:
-        raise DepthlrError(f"{path} has {len(alphabet)} different characters, more than 32768: choose another text.")
     data = TextSet(
         name="text",
-        ids=torch.from_numpy(ids.astype(np.uint8 if len(alphabet) <= 256 else np.int16)),
+        ids=torch.from_numpy(ids.astype(np.uint8 if len(alphabet) <= 256 else np.int32)),
         context=context,
         characters="".join(map(chr, alphabet.tolist())),
         digest=hashlib.sha256(content).hexdigest(),
@@ -121,8 +110,6 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
 def _find_text(folder: Path) -> Path:
     if folder.is_file():
         return folder
-    if not folder.exists():
-        raise DepthlrError(f"There is no folder {folder}: name the folder that holds the data.")
     found = sorted(folder.glob("*.txt"))
     if len(found) != 1:
         raise DepthlrError(f"{folder} holds {len(found)} .txt files: name the one to read.")

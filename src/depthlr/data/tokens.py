@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from depthlr import check
 from depthlr.data.files import check_recorded, sampled_digest
-from depthlr.errors import DepthlrError
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 DTYPES = ("uint8", "uint16", "uint32", "int16", "int32", "int64")
 TOKENS_ATTRIBUTION = "your own file; its author's terms hold"
@@ -105,7 +106,7 @@ def has_room(device: torch.device, size: int) -> bool:
 
 
 def load_tokens(
-    folder: Path, context: int = 256, dtype: str = "uint16", vocabulary: int | None = None, split: str | None = None
+    folder: Path, context: int = 256, dtype: str = "uint16", vocabulary: int = 0, split: str | None = None
 ) -> TokenSet:
     """Open a file of token ids, written one after the other in little-endian order.
 
@@ -113,11 +114,10 @@ def load_tokens(
         folder: a folder with `train.bin`, or the file itself.
         context: the number of ids in a window.
         dtype: the type of an id, one of `DTYPES`.
-        vocabulary: the number of ids there are; by default `vocab_size` in `meta.json` beside the file.
+        vocabulary: the number of ids there are. With 0 it is `vocab_size` in `meta.json` beside the file.
         split: open `SPLIT.bin` beside the training file instead, such as `val`.
     """
-    if dtype not in DTYPES:
-        raise DepthlrError(f"tokens takes dtype as one of {', '.join(DTYPES)}, not {dtype!r}.")
+    check.one_of("tokens?dtype", dtype, DTYPES)
     path = folder if folder.is_file() else folder / "train.bin"
     if split is not None:
         path = path.with_name(f"{split}.bin")
@@ -129,22 +129,17 @@ def load_tokens(
             f"{path} has {size} bytes: ids of type {dtype} and a context of {context} need a multiple of {width}, and "
             f"at least {width * (context + 1)}."
         )
-    classes = _read_vocabulary(path.with_name("meta.json")) if vocabulary is None else vocabulary
+    classes = vocabulary or _read_vocabulary(path.with_name("meta.json"))
     digest = sampled_digest(path)
     check_recorded(path.parent, path.name, digest)
     return TokenSet("tokens", path.absolute(), dtype, context, classes, digest, TOKENS_ATTRIBUTION)
 
 
 def _read_vocabulary(meta: Path) -> int:
-    try:
-        size = json.loads(meta.read_bytes())["vocab_size"]
-    except FileNotFoundError:
+    if not meta.exists():
         raise DepthlrError(
             f"The vocabulary is not known: give it, as in tokens?vocabulary=50304, or write it to {meta} as "
             '{"vocab_size": 50304}.'
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        size = None
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise DepthlrError(f'{meta} does not give a vocabulary: write it as {{"vocab_size": 50304}}.')
-    return size
+        )
+    with one_sentence_errors(f'{meta} does not give a vocabulary: write it as {{"vocab_size": 50304}}'):
+        return check.count(f"vocab_size in {meta}", json.loads(meta.read_bytes())["vocab_size"])

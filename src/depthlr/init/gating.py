@@ -1,49 +1,34 @@
 """The gating factor q = E[sigma'(Z)^2] of an activation, which sets the fan-in variance 1 / (q fan_in)."""
 
+import copy
 import math
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
+from depthlr import check
 from depthlr.errors import DepthlrError, one_sentence_errors
 
 Pointwise = Callable[[Tensor], Tensor]
 
+_NAMES = (
+    "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu relu6 selu sigmoid silu "
+    "softplus softshrink softsign tanh tanhshrink"
+)
 ACTIVATION_FUNCTIONS: dict[str, Pointwise] = {
-    "celu": F.celu,
-    "elu": F.elu,
-    "gelu": F.gelu,
+    **{name: getattr(F, name) for name in _NAMES.split()},
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "hardshrink": F.hardshrink,
-    "hardsigmoid": F.hardsigmoid,
-    "hardswish": F.hardswish,
-    "hardtanh": F.hardtanh,
     "identity": lambda x: x * 1,
-    "leaky_relu": F.leaky_relu,
     "linear": lambda x: x * 1,
-    "logsigmoid": F.logsigmoid,
-    "mish": F.mish,
-    "relu": F.relu,
-    "relu6": F.relu6,
     "relu_squared": lambda x: F.relu(x).square(),
-    "selu": F.selu,
-    "sigmoid": torch.sigmoid,
-    "silu": F.silu,
-    "softplus": F.softplus,
-    "softshrink": F.softshrink,
-    "softsign": F.softsign,
     "swish": F.silu,
-    "tanh": torch.tanh,
-    "tanhshrink": F.tanhshrink,
 }
 
 _SPAN = 12.0  # standard deviations; the tail beyond holds 4e-33 of the mass
 _PANEL = 1 / 8  # width of a first panel, in standard deviations
-_KINKS = np.arange(-48, 49) / 2  # where activations usually break: every half integer up to 24
 _TOLERANCE = 1e-13  # of the whole integral, for one panel
 _FINEST = 1e-12  # standard deviations; a jump narrowed down to this no longer matters
 _MOST_PANELS = 20_000  # a pointwise activation needs a few hundred
@@ -66,14 +51,12 @@ def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> 
         activation: A name, a module, or any pointwise function.
         std: The scale of the pre-activation.
     """
-    if not (math.isfinite(std) and std > 0):
-        raise DepthlrError(f"std is {std}, but the scale of a pre-activation is a finite number above 0.")
+    std = check.positive("std", std)
     label, sigma = _pointwise(activation)
     _refuse_unless_pointwise(label, sigma, std)
 
     reach = _SPAN * std
-    even = np.linspace(-reach, reach, round(2 * _SPAN / _PANEL) + 1)
-    borders = np.unique(np.concatenate([even, _KINKS[np.abs(_KINKS) < reach]]))
+    borders = np.linspace(-reach, reach, round(2 * _SPAN / _PANEL) + 1)
     left, right = borders[:-1], borders[1:]
     whole, _ = _panel_integrals(label, sigma, std, left, right)
     settled = 0.0
@@ -98,23 +81,13 @@ def gating_factor(activation: str | nn.Module | Pointwise, std: float = 1.0) -> 
 def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]:
     """A name for messages, and a float64 function that shares nothing writable with the caller's module."""
     if isinstance(activation, str):
-        name = activation.strip().lower()
-        if name not in ACTIVATION_FUNCTIONS:
-            raise DepthlrError(
-                f"No activation is called {activation!r}: use one of {', '.join(ACTIVATION_FUNCTIONS)}, or pass the "
-                "function."
-            )
+        name = check.one_of("activation", activation.strip().lower(), ACTIVATION_FUNCTIONS)
         return name, ACTIVATION_FUNCTIONS[name]
     if isinstance(activation, nn.PReLU):  # one slope a channel: only their mean square enters q
         slope = activation.weight.detach().double().cpu().square().mean().sqrt()
         return "PReLU", lambda x: F.prelu(x, slope)
     if isinstance(activation, nn.Module):
-        module = activation
-        state = {}
-        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            copied = tensor.detach().cpu().clone()
-            state[name] = copied.double() if tensor.is_floating_point() else copied
-        return type(module).__name__, lambda x: functional_call(module, state, (x,))
+        return type(activation).__name__, copy.deepcopy(activation).cpu().double()
     if callable(activation):
         return getattr(activation, "__name__", repr(activation)), activation
     raise DepthlrError(f"An activation is a name, a module or a function, not {type(activation).__name__}.")
@@ -123,14 +96,11 @@ def _pointwise(activation: str | nn.Module | Pointwise) -> tuple[str, Pointwise]
 def _value_and_slope(label: str, sigma: Pointwise, points: np.ndarray) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False), torch.enable_grad():
         x = torch.from_numpy(points).requires_grad_()
-        with one_sentence_errors(f"{label} could not be applied to a 1-D float64 tensor"):
+        with one_sentence_errors(f"{label} is no pointwise function that autograd differentiates"):
             y = sigma(x)
-        if not isinstance(y, Tensor) or y.shape != x.shape:
-            shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-            raise DepthlrError(f"{label} turned shape {tuple(x.shape)} into {shape}; pass a pointwise activation.")
-        if not y.requires_grad:
-            raise DepthlrError(f"Autograd sees no path through {label}; pass a differentiable activation.")
-        (slope,) = torch.autograd.grad(y.sum(), x)
+            (slope,) = torch.autograd.grad(y.sum(), x)
+        if y.shape != x.shape:
+            raise DepthlrError(f"{label} turned shape {tuple(x.shape)} into {tuple(y.shape)}; it is not pointwise.")
     y = y.detach()
     if not (torch.isfinite(y).all() and torch.isfinite(slope).all()):
         raise DepthlrError(

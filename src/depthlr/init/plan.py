@@ -71,10 +71,8 @@ def plan_of(
         variance: As in `init_plan`.
         branch_scale: As in `init_plan`.
     """
-    if variance not in ("gating", "he"):
-        raise DepthlrError(f"variance={variance!r}: it is 'gating' (by the activation's q) or 'he' (q = 1/2).")
-    if branch_scale not in ("auto", "last", "each", "none"):
-        raise DepthlrError(f"branch_scale={branch_scale!r}: it is 'auto', 'last', 'each' or 'none'.")
+    check.one_of("variance", variance, ("gating", "he"))
+    check.one_of("branch_scale", branch_scale, ("auto", "last", "each", "none"))
     if any(node.name in ops.RECURRENT for node in graph.nodes):
         raise DepthlrError("the model is recurrent, and the paper's initialization covers non-recurrent models alone.")
     parameters = {clean_path(n): p for n, p in unwrap(model).named_parameters()}

@@ -10,7 +10,7 @@ from torch import nn
 from depthlr.errors import DepthlrError, kind_and_message
 from depthlr.models.inputs import Example, Ids, InputShape, parse_input
 from depthlr.models.libraries import build_hf, build_python, build_timm, main_input_name
-from depthlr.models.spec import ModelSpec, check_arguments, parse_spec
+from depthlr.models.spec import ModelSpec, parse_spec
 from depthlr.models.zoo import ZOO
 
 
@@ -63,7 +63,6 @@ def _build(spec: ModelSpec, shape: InputShape | None, meta: bool) -> tuple[nn.Mo
 
 
 def _build_zoo(spec: ModelSpec, shape: InputShape | None) -> tuple[nn.Module, InputShape]:
-    check_arguments(spec)
     entry = ZOO[spec.name]
     fitted = {} if shape is None else entry.arguments_for(shape)
     for key, value in fitted.items():

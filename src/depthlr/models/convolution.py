@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import check
-from depthlr.errors import DepthlrError
 from depthlr.models.mlp import make_activation
 
 CONVOLUTIONS: dict[int, type[nn.Conv1d] | type[nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}
@@ -31,10 +30,6 @@ class CircularPad(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         for dimension in range(2, x.dim()):
             size = x.shape[dimension]
-            if max(self.before, self.after) > size:
-                raise DepthlrError(
-                    f"A kernel of {self.before + self.after + 1} does not fit an input of {size}: choose a smaller one."
-                )
             last, first = x.narrow(dimension, size - self.before, self.before), x.narrow(dimension, 0, self.after)
             x = torch.cat((last, x, first), dimension)
         return x
@@ -202,8 +197,7 @@ class ResNet(nn.Module):
         blocks = check.count("blocks", blocks)
         width = check.count("width", width)
         dropout = check.number("dropout", dropout, below=1)
-        if branch_layers not in (1, 2):
-            raise DepthlrError(f"branch_layers={branch_layers!r} is not offered: choose 1 or 2.")
+        branch_layers = check.count("branch_layers", branch_layers, most=2)
         channels = [check.count("inputs", inputs), *[width] * (check.count("plain", plain) - 1)]
         self.plain = nn.ModuleList(same_convolution(2, n, width, kernel, padding=padding, bias=bias) for n in channels)
         # One sigma between plain layers. One more follows the last if the blocks expect activations.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 from depthlr.errors import DepthlrError, did_you_mean
 from depthlr.models.inputs import Example, Floats, Ids, InputShape
 from depthlr.python_name import call_by_name
-from depthlr.spec_text import Value, format_value
+from depthlr.spec_text import Value
 
 # Masked before causal: bert and similar models are listed under both, and are encoders by default.
 HEAD_CLASSES = (
@@ -30,6 +28,16 @@ SEQUENCE_LENGTH = 16  # enough to run every operation
 IMAGE_SIZE = 224  # for convolutional models, which take any size
 AUDIO_SAMPLES = 8000  # half a second of speech
 _declared: list[torch.library.Library] = []  # kept, since operators disappear with their library
+
+
+def _import_library(package: str, prefix: str) -> Any:
+    try:
+        import_torchvision()
+        return import_module(package)
+    except ImportError as error:
+        raise DepthlrError(
+            f"{prefix}/ models need the package {package}: run pip install 'depthlr[{prefix}]' ({error})."
+        ) from error
 
 
 def import_torchvision() -> None:
@@ -53,21 +61,6 @@ def import_torchvision() -> None:
         import_module("torchvision")
 
 
-def library_model(name: str) -> str | None:
-    """The text of the model that timm or transformers has under this name, None if neither has it.
-
-    Args:
-        name: a name without `timm/` or `hf/`.
-    """
-    with suppress(Exception):  # a library that cannot be imported gives no hint
-        if _import_timm().is_model(name):
-            return f"timm/{name}"
-    with suppress(Exception):
-        if name in _import_transformers().CONFIG_MAPPING:
-            return f"hf/{name}"
-    return None
-
-
 def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Floats]:
     """Build a model of timm with random weights.
 
@@ -78,24 +71,13 @@ def build_timm(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Float
     Returns:
         The model, and the shape of the images that it takes.
     """
-    timm = _import_timm()
+    timm = _import_library("timm", "timm")
     if arguments.get("pretrained"):
         raise DepthlrError("pretrained weights are not supported: depthlr measures models at initialization.")
     if not timm.is_model(name.partition(".")[0]):
         near = did_you_mean(name, timm.list_models())
         raise DepthlrError(f"timm has no model {name!r}{near}: see timm.list_models() for those it has.")
-    depth = arguments.get("depth", 1)
-    if isinstance(depth, int) and depth < 1:
-        raise DepthlrError(f"timm/{name} with depth={depth} has no blocks: give a depth of at least 1.")
-    try:
-        model: nn.Module = timm.create_model(name, **arguments)
-    except TypeError as error:
-        for key in arguments:
-            if f"unexpected keyword argument {key!r}" in str(error):
-                near = did_you_mean(key, inspect.signature(type(timm.create_model(name))).parameters)
-                raise DepthlrError(f"timm/{name} takes no argument {key!r}{near}.") from error
-        given = ", ".join(f"{key}={format_value(value)}" for key, value in arguments.items())
-        raise DepthlrError(f"timm/{name} does not take {given}: {error}.") from error
+    model: nn.Module = timm.create_model(name, **arguments)
     return model, Floats(_image_shape(model, arguments))
 
 
@@ -111,20 +93,6 @@ def _image_shape(model: Any, arguments: dict[str, Value]) -> tuple[int, ...]:
     return (channels, height, width)
 
 
-def _import_timm() -> Any:
-    try:
-        import_torchvision()
-        return import_module("timm")
-    except ModuleNotFoundError as error:
-        if error.name != "timm":
-            raise DepthlrError(f"timm needs the package {error.name}: run pip install {error.name}.") from error
-        raise DepthlrError("timm/ models need the timm package: run pip install 'depthlr[timm]'.") from error
-    except RuntimeError as error:  # a torchvision built for another torch: "operator torchvision::nms does not exist"
-        raise DepthlrError(
-            f"timm could not be imported ({error}): install the torchvision that matches your torch."
-        ) from error
-
-
 def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping[str, InputShape]]:
     """Build a model of transformers with random weights and a head.
 
@@ -135,7 +103,7 @@ def build_hf(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Mapping
     Returns:
         The model, and the shapes of the inputs of its forward by name; none if their size is unknown.
     """
-    transformers = _import_transformers()
+    transformers = _import_library("transformers", "hf")
     config = _make_config(transformers, name, arguments)
     heads: tuple[str, ...] = HEAD_CLASSES
     if getattr(config, "is_encoder_decoder", False):
@@ -163,19 +131,10 @@ def main_input_name(model: nn.Module) -> str:
 
 
 def _make_model(auto: Any, config: Any) -> nn.Module:
-    try:
-        kinds = auto._model_mapping[type(config)]
-        if isinstance(kinds, tuple) and not config.architectures:  # such as DeiT with or without a teacher
-            config.architectures = [kinds[0].__name__]
-        model: nn.Module = auto.from_config(config)
-    except ModuleNotFoundError as error:  # transformers raises it for any error during the import of a model
-        root: BaseException = error
-        while root.__cause__ is not None:
-            root = root.__cause__
-        hint = "install it"
-        if "torchvision" in str(root):
-            hint = "install the torchvision that matches your torch, or none"
-        raise DepthlrError(f"transformers could not load {config.model_type} ({root}): {hint}.") from error
+    kinds = auto._model_mapping[type(config)]
+    if isinstance(kinds, tuple) and not config.architectures:  # such as DeiT with or without a teacher
+        config.architectures = [kinds[0].__name__]
+    model: nn.Module = auto.from_config(config)
     return model
 
 
@@ -192,16 +151,8 @@ def _make_config(transformers: Any, name: str, arguments: dict[str, Value]) -> A
             raise DepthlrError(
                 f"The config of {name} has no {key!r}{near}: see {config_class.__name__} for those it has."
             )
-    keywords: dict[str, Any] = dict(arguments)
-    for key, value in arguments.items():
-        if isinstance(value, tuple):
-            keywords[key] = list(value)
-    try:
-        config = config_class(**keywords)
-    except (TypeError, ValueError) as error:
-        raise DepthlrError(f"The config of {name} does not take these arguments: {error}") from error
-    if getattr(config, "num_hidden_layers", 1) == 0:
-        raise DepthlrError(f"hf/{name} with these arguments has no layers: give at least 1.")
+    keywords = {key: list(value) if isinstance(value, tuple) else value for key, value in arguments.items()}
+    config = config_class(**keywords)
     if hasattr(config, "use_cache") and "use_cache" not in arguments:
         config.use_cache = False  # the key-value cache is for generation only
     if hasattr(config, "_experts_implementation") and "_experts_implementation" not in arguments:
@@ -242,14 +193,6 @@ def _signal_shape(main: str, config: Any) -> tuple[int, ...] | None:
     if main == "input_features" and bins is not None:
         return bins, 2 * config.max_source_positions  # the stem's stride is 2
     return None
-
-
-def _import_transformers() -> Any:
-    try:
-        import_torchvision()
-        return import_module("transformers")
-    except ModuleNotFoundError as error:
-        raise DepthlrError("hf/ models need the transformers package: run pip install 'depthlr[hf]'.") from error
 
 
 def build_python(name: str, arguments: dict[str, Value]) -> tuple[nn.Module, Example | None]:

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from depthlr.errors import DepthlrError, did_you_mean
-from depthlr.models.libraries import library_model
 from depthlr.models.zoo import ZOO
 from depthlr.python_name import is_python_name
 from depthlr.spec_text import Value, format_value, parse_value, split_spec
 
-PREFIXES: dict[str, str] = {"zoo": "", "timm": "timm/", "hf": "hf/", "python": ""}
-NAME = re.compile(r"[\w.-]+")
+NAME = re.compile(r"(?:(timm|hf)/)?([\w.-]+)")
 
 
 @dataclass(frozen=True)
@@ -22,10 +20,29 @@ class ModelSpec:
     name: str
     arguments: Mapping[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise an error if a zoo model does not exist or does not take its arguments.
+
+        Models of other families are checked when they are built.
+        """
+        if self.family != "zoo":
+            return
+        if self.name not in ZOO:
+            raise DepthlrError(
+                f"There is no model {self.name!r}{did_you_mean(self.name, ZOO)}: choose from {', '.join(ZOO)}, "
+                "or write timm/NAME, hf/TYPE or package.module:callable."
+            )
+        known = ZOO[self.name].defaults
+        for key in self.arguments:
+            if key not in known:
+                raise DepthlrError(
+                    f"{self.name} takes no argument {key!r}{did_you_mean(key, known)}: it takes {', '.join(known)}."
+                )
+
     def __str__(self) -> str:
         # Sorted, so that equal specs have equal texts: the text is a key in the store of a study.
         arguments = "&".join(f"{key}={format_value(value)}" for key, value in sorted(self.arguments.items()))
-        path = PREFIXES[self.family] + self.name
+        path = f"{self.family}/{self.name}" if self.family in ("timm", "hf") else self.name
         return f"{path}?{arguments}" if arguments else path
 
     def __hash__(self) -> int:
@@ -37,9 +54,7 @@ class ModelSpec:
         Args:
             **changes: the arguments to replace or to add, such as `layers=8`.
         """
-        changed = ModelSpec(self.family, self.name, {**self.arguments, **changes})
-        check_arguments(changed)
-        return changed
+        return ModelSpec(self.family, self.name, {**self.arguments, **changes})
 
 
 def parse_spec(text: str) -> ModelSpec:
@@ -52,51 +67,14 @@ def parse_spec(text: str) -> ModelSpec:
         DepthlrError: the text is malformed, or names a zoo model or argument that does not exist.
     """
     path, texts = split_spec(text.strip(), example="layers=8")
-    if not path:
-        raise DepthlrError(
-            "The model is empty: name one, such as cnn?layers=8, timm/resnet50 or package.module:callable."
-        )
-    family, name = _family_and_name(path)
-    arguments = {key: parse_value(value) for key, value in texts.items()}
-    spec = ModelSpec(family, name, arguments)
-    check_arguments(spec)
-    return spec
-
-
-def check_arguments(spec: ModelSpec) -> None:
-    """Raise an error if a zoo model does not exist or does not take its arguments.
-
-    Models of other families are checked when they are built.
-
-    Args:
-        spec: the model.
-    """
-    if spec.family != "zoo":
-        return
-    if spec.name not in ZOO:
-        elsewhere = library_model(spec.name)
-        near = f" (did you mean '{elsewhere}'?)" if elsewhere else did_you_mean(spec.name, ZOO)
-        raise DepthlrError(
-            f"There is no model {spec.name!r}{near}: choose from {', '.join(ZOO)}, "
-            "or write timm/NAME, hf/TYPE or package.module:callable."
-        )
-    known = ZOO[spec.name].defaults
-    for key in spec.arguments:
-        if key not in known:
-            raise DepthlrError(
-                f"{spec.name} takes no argument {key!r}{did_you_mean(key, known)}: it takes {', '.join(known)}."
-            )
-
-
-def _family_and_name(path: str) -> tuple[str, str]:
+    match = NAME.fullmatch(path)
     if is_python_name(path):
-        return "python", path
-    family, slash, name = path.partition("/")
-    if not slash:
-        family, name = "zoo", path
-    if family not in PREFIXES or family == "python" or not NAME.fullmatch(name) or (slash and family == "zoo"):
+        family, name = "python", path
+    elif match is not None:
+        family, name = match[1] or "zoo", match[2]
+    else:
         raise DepthlrError(
             f"The model {path!r} is not understood: write a zoo name such as cnn, timm/NAME, hf/TYPE "
             "or package.module:callable."
         )
-    return family, name
+    return ModelSpec(family, name, {key: parse_value(value) for key, value in texts.items()})

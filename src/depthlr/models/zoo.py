@@ -33,16 +33,6 @@ class ZooEntry:
         """All arguments of the model with their defaults."""
         return {name: p.default for name, p in inspect.signature(self.builder).parameters.items()}
 
-    @property
-    def _example(self) -> str:
-        """How the shape of an input is written."""
-        if self.tokens:
-            return "ids:SEQUENCE:VOCABULARY"
-        if self.flat:
-            return "sizes such as 1x8x8 or 64"
-        sizes = ("3", "32", "32")[: len(self.shape)]
-        return f"{len(sizes)} sizes, such as {'x'.join(sizes)}"
-
     def input(self, arguments: Mapping[str, Any]) -> InputShape:
         """Return the input shape that the model takes.
 
@@ -67,7 +57,8 @@ class ZooEntry:
         if self.flat:
             sizes = (math.prod(sizes),)
         if isinstance(shape, Ids) != self.tokens or len(sizes) != len(self.shape):
-            raise DepthlrError(f"The input {shape} does not fit this model: write {self._example}.")
+            fitting = self.input(self.defaults)
+            raise DepthlrError(f"The input {shape} does not fit this model: write one such as {fitting}.")
         found: dict[str, int] = {}
         for name, size in zip(self.shape, sizes, strict=True):
             if isinstance(name, str) and found.setdefault(name, size) != size:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from depthlr import check
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import BATCH_NORM, PRE_NORM
@@ -132,9 +133,8 @@ def depth_and_graph(model: nn.Module, example: Any, units: Units = None) -> tupl
 
 def check_units(units: Any) -> None:
     """Raise unless `units` is a positive whole number, a sequence of module classes, or None."""
-    if isinstance(units, int) and not isinstance(units, bool):
-        if units < 1:
-            raise DepthlrError(f"units={units}: a model has at least one unit.")
+    if isinstance(units, int):
+        check.count("units", units)
         return
     classes = isinstance(units, Sequence) and not isinstance(units, str)
     if units is not None and not (classes and all(isinstance(c, type) for c in units)):
@@ -180,7 +180,7 @@ def _norms_of(graph: Graph, distances: Distances, units: Sequence[Unit]) -> tupl
     """The normalisations of most units, among those for which tuned rates deviate from the law."""
     readers = graph.consumers()
     updates = [unit.node for unit in units if unit.kind == "residual"]
-    pre = sum(_reads_norm(graph, readers, distances.previous[update]) for update in updates)
+    pre = sum(_reads_norm(graph, readers, distances[update].previous) for update in updates)
     batch = sum(node.name in ops.BATCH_NORMS for node in graph.nodes)
     found = ((PRE_NORM, 2 * pre > len(updates)), (BATCH_NORM, 2 * batch > len(units)))
     return tuple(name for name, seen in found if seen)
@@ -195,7 +195,7 @@ def _branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]
     for update in (unit.node for unit in units if unit.kind == "residual"):
         node = graph.nodes[update]
         factor = node.factor
-        stream = distances.previous[update]
+        stream = distances[update].previous
         branches = [i for i in node.inputs if i != stream]
         end = max(branches, default=ROOT)  # nodes are numbered as they ran, and the branch ran after the stream
         while end > stream and _passes_factors(graph.nodes[end]):
@@ -227,21 +227,22 @@ def _concatenation(graph: Graph, distances: Distances) -> Flag | None:
     index = graph.readout
     while index != ROOT:
         node = graph.nodes[index]
-        if node.name in ops.CONCATENATIONS and len({distances.depth[i] for i in node.inputs}) > 1:
+        if node.name in ops.CONCATENATIONS and len({distances[i].depth for i in node.inputs}) > 1:
             return Flag(
                 "concatenation",
                 f"concatenative skip at {graph.path(index) or 'the top level'}: the minimal path runs around the "
                 "layers it skips, so the count is low; from Python, units= counts your own blocks.",
             )
-        index = distances.previous[index]
+        index = distances[index].previous
     return None
 
 
 def _long_skip(graph: Graph, distances: Distances) -> Flag | None:
-    skipped = max(distances.skipped)
+    node = max(range(len(distances)), key=lambda i: distances[i].skipped)
+    skipped = distances[node].skipped
     if skipped < 2:
         return None
-    where = graph.path(distances.skipped.index(skipped)) or "the top level"
+    where = graph.path(node) or "the top level"
     return Flag(
         "long skip",
         f"long skip at {where}: one addition passes over {skipped} layers or updates and counts as a single unit; "

@@ -52,14 +52,17 @@ class Dominators:
         return a
 
 
-@dataclass(frozen=True)
-class Distances:
-    """Per node: its depth, and the previous node on the minimal path."""
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far a node is from the input, and the step of the minimal path that ends at it."""
 
-    depth: list[int]  # effective depth up to this node
-    previous: list[int]  # the previous node on the minimal path; for an update, the value that it updates
-    kind: list[str]  # "plain", "residual", or "" if the node is not a unit
-    skipped: list[int]  # updates that an addition passes over, or layers of one long branch; 0 for a usual branch
+    depth: int  # effective depth up to this node
+    previous: int  # the previous node on the minimal path; for an update, the value that it updates
+    kind: str = ""  # "plain", "residual", or "" if the node is not a unit
+    skipped: int = 0  # updates that an addition passes over, or layers of one long branch; 0 for a usual branch
+
+
+Distances = list[Distance]  # of every node
 
 
 def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Distances:
@@ -75,22 +78,12 @@ def compute_distances(graph: Graph, blocks: frozenset[int] = frozenset()) -> Dis
     return builder.distances
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeDistance:
-    """The values that `Distances` holds for one node."""
-
-    depth: int
-    previous: int
-    kind: str = ""
-    skipped: int = 0
-
-
 class _DistanceBuilder:
     """Visits the nodes in topological order and extends the distances by one node at a time."""
 
     def __init__(self, graph: Graph, blocks: frozenset[int]) -> None:
         self.graph = graph
-        self.distances = Distances([0], [ROOT], [""], [0])
+        self.distances = [Distance(0, ROOT)]
         self._tree = Dominators()
         self._enclosing = _enclosing_blocks(graph, blocks)
         self._sources = [1]  # per node: bit mask of the model inputs that it depends on
@@ -104,10 +97,7 @@ class _DistanceBuilder:
         # In `x + f(x, condition)` the condition may be deeper than x, and x is updated nevertheless.
         stream = _stream(self.graph, inputs) if node.name in ops.ADDITIONS else None
         found = self._distance(index, self._signal_inputs(inputs) if stream is None else inputs, stream)
-        self.distances.depth.append(found.depth)
-        self.distances.previous.append(found.previous)
-        self.distances.kind.append(found.kind)
-        self.distances.skipped.append(found.skipped)
+        self.distances.append(found)
         own_bit = 1 << index if node.name == "input" else 0
         self._sources.append(own_bit or reduce(or_, (self._sources[i] for i in inputs)))
         self._start.append(own_bit or self._start[found.previous])
@@ -118,36 +108,37 @@ class _DistanceBuilder:
         The deepest input carries the signal. Other inputs count only if they depend on the model input where the path
         of the deepest one starts. In `h * mask` the mask is a model input of its own: the path does not start there.
         """
-        deepest = max(inputs, key=lambda i: self.distances.depth[i])
+        deepest = max(inputs, key=lambda i: self.distances[i].depth)
         return [i for i in inputs if i == deepest or self._sources[i] & self._start[deepest]]
 
-    def _distance(self, index: int, inputs: Sequence[int], stream: Lengths | None) -> _NodeDistance:
+    def _distance(self, index: int, inputs: Sequence[int], stream: Lengths | None) -> Distance:
         """The distance of a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
-        node, depth = self.graph.nodes[index], self.distances.depth
-        nearest = min(inputs, key=lambda i: depth[i])
+        node = self.graph.nodes[index]
+        nearest = min(inputs, key=lambda i: self.distances[i].depth)
+        depth = self.distances[nearest].depth
         block = self._enclosing[node.scope]
         if block is not None:
             if self.graph.calls[block].output_node == index:
                 return self._block_step(node, inputs, nearest, stream)
         elif node.weighted:
-            return _NodeDistance(depth[nearest] + 1, nearest, "plain")
+            return Distance(depth + 1, nearest, "plain")
         elif node.name in ops.ADDITIONS and len(inputs) > 1:
             origin, lengths = self._update(inputs, stream)
             if any(lengths[i][1] for i in inputs):
                 return self._update_step(inputs, origin, lengths)
-        return _NodeDistance(depth[nearest], nearest)
+        return Distance(depth, nearest)
 
-    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int, stream: Lengths | None) -> _NodeDistance:
+    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int, stream: Lengths | None) -> Distance:
         """The output of a block that the user declared to be one unit."""
-        depth = self.distances.depth
+        depth = self.distances[nearest].depth
         if node.name not in ops.ADDITIONS:
-            return _NodeDistance(depth[nearest] + 1, nearest, "plain")
+            return Distance(depth + 1, nearest, "plain")
         origin, _ = self._update(inputs, stream)
         # All nodes inside a block have the same distance, so the path may continue at the updated value.
-        back = origin if depth[origin] == depth[nearest] else nearest
-        return _NodeDistance(depth[nearest] + 1, back, "residual")
+        back = origin if self.distances[origin].depth == depth else nearest
+        return Distance(depth + 1, back, "residual")
 
-    def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> _NodeDistance:
+    def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> Distance:
         """An addition of branches that start at `origin`, at least one of which has weights."""
         shortest = [lengths[i][0] for i in inputs]
         # Weighted branches of equal length are parallel parts of one plain layer, not an update of a stream. Linear
@@ -157,7 +148,7 @@ class _DistanceBuilder:
         skipped = max(_updates_between(self.graph, self.distances, lengths, origin, i) for i in inputs)
         if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
             skipped = max(skipped, max(shortest))
-        return _NodeDistance(self.distances.depth[origin] + 1, origin, "plain" if parallel else "residual", skipped)
+        return Distance(self.distances[origin].depth + 1, origin, "plain" if parallel else "residual", skipped)
 
     def _update(self, inputs: Sequence[int], stream: Lengths | None) -> tuple[int, Lengths]:
         """The value that an addition updates, and the paths from it."""
@@ -172,11 +163,11 @@ def _updates_between(graph: Graph, distances: Distances, region: Container[int],
     """Count the residual updates on the shortest path from `origin` to `end`, without values that join from outside."""
     updates, index = 0, end
     while index != origin:
-        updates += distances.kind[index] == "residual"
-        previous = distances.previous[index]
+        updates += distances[index].kind == "residual"
+        previous = distances[index].previous
         if previous not in region:
             inside = [i for i in graph.nodes[index].inputs if i in region]
-            previous = min(inside, key=distances.depth.__getitem__)
+            previous = min(inside, key=lambda i: distances[i].depth)
         index = previous
     return updates
 

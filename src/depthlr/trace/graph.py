@@ -70,10 +70,8 @@ class Graph:
 
     def same_operations(self, other: Graph) -> bool:
         """Did both runs apply the same operations and weights to the same nodes?"""
-        return self._operations() == other._operations()
-
-    def _operations(self) -> list[tuple[Any, ...]]:
-        return [(node.name, node.inputs, node.weights) for node in self.nodes]
+        mine, others = ([(n.name, n.inputs, n.weights) for n in graph.nodes] for graph in (self, other))
+        return mine == others
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

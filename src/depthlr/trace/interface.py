@@ -12,7 +12,6 @@ from torch.nn.parameter import is_lazy
 
 from depthlr.errors import DepthlrError, kind_and_message
 
-AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 LossFn = Callable[[Any, Any], torch.Tensor]  # of output and target
 NO_GRADIENT = "the loss does not depend on any trainable parameter, so its gradient is zero."
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -129,11 +128,10 @@ def check_loss(loss: Any) -> Tensor:
 
 def cannot_run(error: Exception) -> DepthlrError:
     """The error for a model that failed on its example."""
-    if any(map(torch.is_autocast_enabled, AUTOCAST_DEVICES)):
-        remedy = "torch.autocast is on, and may have mixed its types: try outside of it."
-    else:
-        remedy = "pass one that model(*example) or model(**example) accepts."
-    return DepthlrError(f"the model could not run on the example ({kind_and_message(error)}); {remedy}")
+    return DepthlrError(
+        f"the model could not run on the example ({kind_and_message(error)}); pass one that model(*example) or "
+        "model(**example) accepts."
+    )
 
 
 def unwrap(model: nn.Module) -> nn.Module:

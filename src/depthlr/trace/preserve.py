@@ -19,7 +19,6 @@ from depthlr.random_states import preserve_random_states
 
 # Exact types only: subclasses may refuse to be cleared or filled, as Hugging Face outputs do.
 CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
-LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 
 
@@ -38,7 +37,7 @@ def preserve_state(model: nn.Module, seed: int | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def preserve_attributes(model: nn.Module) -> Iterator[None]:
-    """Restore the attributes of every module.
+    """Restore the attributes of every module. Sparse tensors that the model writes into are not restored.
 
     Containers are restored in place, because hook handles and other modules refer to the same objects.
     """
@@ -61,8 +60,7 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
     for _, own in attributes:
         if own.get("max_norm") is not None:  # an embedding that shortens its weights when it runs
             written.extend(own["_parameters"].values())
-    tensors = [(tensor, tensor.detach().clone()) for tensor in written if tensor.layout is torch.strided]
-    sparse = [(tensor, tensor._version, tensor.clone()) for tensor in written if tensor.layout is not torch.strided]
+    tensors = [(tensor, tensor.detach().clone()) for tensor in written]
     generators = [_state(value) for value in values if type(value) in of_generators]
     try:
         yield
@@ -75,9 +73,6 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for tensor, value in _changed_tensors(tensors):
                 tensor.copy_(value)
-            for tensor, version, value in sparse:
-                if tensor._version != version:
-                    tensor.copy_(value)
         for restore in generators:
             restore()
 
@@ -85,7 +80,7 @@ def preserve_attributes(model: nn.Module) -> Iterator[None]:
 def _may_be_written(tensor: Tensor) -> bool:
     """Is this a buffer or another plain tensor that a forward pass may write into, and not a weight?"""
     is_weight = isinstance(tensor, nn.Parameter) or tensor.requires_grad
-    has_values = tensor.layout in LAYOUTS and not tensor.is_quantized and not tensor.is_meta
+    has_values = tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_meta
     return has_values and not is_weight and not tensor.is_inference()
 
 
@@ -127,13 +122,11 @@ def preserve_weights(model: nn.Module) -> Iterator[None]:
 
 def _state(generator: Any) -> Callable[[], Any]:
     """A function that restores the current state of a generator."""
-    if isinstance(generator, torch.Generator):
-        return partial(generator.set_state, generator.get_state())
     if isinstance(generator, random.Random):
         return partial(generator.setstate, generator.getstate())
-    if isinstance(generator, np.random.RandomState):
-        return partial(generator.set_state, generator.get_state())
-    return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
+    if isinstance(generator, np.random.Generator):
+        return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
+    return partial(generator.set_state, generator.get_state())
 
 
 @contextlib.contextmanager

@@ -7,17 +7,18 @@ taken for a residual branch.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import Enum
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, multi_head_attention_forward
 from torch.nn.modules import module as torch_modules
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from depthlr.errors import DepthlrError
 from depthlr.trace import operations as ops
@@ -72,33 +73,22 @@ class Recorder(TorchFunctionMode):
         self._allow_recurrence = allow_recurrence
         self.numbers: dict[int, float] = {}  # in the model's buffers, by the id of what stands for these in this run
         self._paths = {id(m): clean_path(name) for name, m in model.named_modules()}
-        self._roles: dict[int, tuple[Role, Any]] = {}  # by id; an entry is removed with its tensor, so ids stay unique
-        self._references: dict[int, weakref.ref[Tensor]] = {}
+        self._roles: MutableMapping[Tensor, tuple[Role, Any]] = WeakTensorKeyDictionary()
         for name, tensor in parameters.items():
-            self._set_role(tensor, Role.weight, (clean_path(name),))
+            self._roles[tensor] = (Role.weight, (clean_path(name),))
         self._stack = [0]
         self._hooks: list[Any] = []
 
     # -- roles ---------------------------------------------------------------------------------------------------
-    def _set_role(self, tensor: Tensor, role: Role, source: Any) -> None:
-        key = id(tensor)
-        self._roles[key] = (role, source)
-        if key not in self._references:
-            self._references[key] = weakref.ref(tensor, lambda _: self._forget(key))
-
     def _set_roles(self, tensors: Iterable[Tensor], role: Role, source: Any) -> None:
         for tensor in tensors:
-            self._set_role(tensor, role, source)
-
-    def _forget(self, key: int) -> None:
-        self._roles.pop(key, None)
-        self._references.pop(key, None)
+            self._roles[tensor] = (role, source)
 
     def _read_by_role(self, tensors: Iterable[Tensor]) -> _Reads:
         """The roles of some tensors, with the nodes and parameters that they come from."""
         found = _Reads()
         for tensor in tensors:
-            role, source = self._roles.get(id(tensor)) or self._role_of_gathered(tensor)
+            role, source = self._roles.get(tensor) or self._role_of_gathered(tensor)
             if role is Role.signal:
                 found.signal[source] = None
             elif role is Role.index:
@@ -113,8 +103,9 @@ class Recorder(TorchFunctionMode):
         """The role of a tensor that has none yet: a constant, or a parameter that FSDP gathered during the run."""
         if not isinstance(tensor, nn.Parameter):
             return Role.constant, None
-        self._set_role(tensor, Role.weight, (f"{self.graph.calls[self._stack[-1]].path}.{len(self._roles)}",))
-        return self._roles[id(tensor)]
+        name = f"{self.graph.calls[self._stack[-1]].path}.{len(self._roles)}"
+        self._roles[tensor] = (Role.weight, (name,))
+        return self._roles[tensor]
 
     def _flows(self, tensor: Tensor) -> bool:
         """Can this tensor carry the signal, or only an index or a mask?"""
@@ -126,7 +117,7 @@ class Recorder(TorchFunctionMode):
         for tensor in tensors_in(inputs):
             # One node per input: a path from a mask or a condition is not a short cut for the signal.
             self._add(Node("input", (ROOT,)), [])
-            self._set_role(tensor, Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
+            self._roles[tensor] = (Role.signal if self._flows(tensor) else Role.index, len(self.graph.nodes) - 1)
 
     def _add(self, node: Node, outputs: list[Tensor]) -> None:
         node.output_count = len(outputs)
@@ -176,10 +167,9 @@ class Recorder(TorchFunctionMode):
         while len(self._stack) > 1 and self.graph.calls[self._stack[-1]].module is not module:
             self._stack.pop()
         with torch._C.DisableTorchFunction():
+            weights = (clean_path(name) for name, _ in module.named_parameters())
+            self._add_hidden(type(module).__name__, tensors_in(args), output, weights)
             flowing = [t for t in tensors_in(output) if self._flows(t)]
-            if hidden := [t for t in flowing if id(t) not in self._roles]:
-                weights = dict.fromkeys(clean_path(name) for name, _ in module.named_parameters())
-                self._add_hidden(type(module).__name__, tensors_in(args), hidden, weights)
             self.graph.calls[self._stack[-1]].output_node = next(iter(self._read_by_role(flowing).signal), None)
         if len(self._stack) > 1:
             self._stack.pop()
@@ -192,10 +182,8 @@ class Recorder(TorchFunctionMode):
             result = call_scripted(function, *args, **kwargs)
             with torch._C.DisableTorchFunction():
                 given = list(tensors_in((args, kwargs)))
-                hidden = [t for t in tensors_in(result) if self._flows(t) and id(t) not in self._roles]
-                if hidden:
-                    weights = self._read_by_role(given).weights
-                    self._add_hidden(function.name, given, hidden, weights, _activation(function, args, kwargs))
+                weights = self._read_by_role(given).weights
+                self._add_hidden(function.name, given, result, weights, _activation(function, args, kwargs))
             return result
 
         return call
@@ -204,14 +192,15 @@ class Recorder(TorchFunctionMode):
         self,
         name: str,
         given: Iterable[Tensor],
-        outputs: list[Tensor],
+        output: Any,
         weights: Iterable[str],
         activation: Activation | None = None,
     ) -> None:
-        """Add a node that connects the outputs of a hidden kernel to the signal that it read."""
-        names = tuple(weights)
-        if signal := tuple(self._read_by_role(given).signal):
-            self._add(Node(name, signal, names, bool(names), self._stack[-1], activation=activation), outputs)
+        """Connect what a hidden kernel returned to the signal that it read, by one node."""
+        hidden = [t for t in tensors_in(output) if self._flows(t) and t not in self._roles]
+        if hidden and (signal := tuple(self._read_by_role(given).signal)):
+            names = tuple(dict.fromkeys(weights))
+            self._add(Node(name, signal, names, bool(names), self._stack[-1], activation=activation), hidden)
 
     # -- operations ----------------------------------------------------------------------------------------------
     def __torch_function__(
@@ -226,12 +215,12 @@ class Recorder(TorchFunctionMode):
             )
         read = self._read_by_role(tensors_in((args, kwargs) if kwargs else args))
         result = func(*args, **kwargs)
-        outputs = [args[0]] if name == "__setitem__" else list(tensors_in(result))  # which returns nothing
+        outputs = [args[0]] if name == "setitem" else list(tensors_in(result))  # which returns nothing
         if not outputs:
             return result
-        if name == "view_as" and len(args) == 2 and args[0] is args[1] and id(args[0]) in self._roles:
+        if name == "view_as" and len(args) == 2 and args[0] is args[1] and args[0] in self._roles:
             # A custom function returned its input, as that of a gradient hook does.
-            self._set_role(result, *self._roles[id(args[0])])
+            self._roles[result] = self._roles[args[0]]
             return result
         is_lookup = name in ops.LOOKUPS and bool(read.indices and read.weights) and not read.signal
         if name in ops.SHAPE_ONLY or not (read.signal or read.indices or read.weights):
@@ -255,7 +244,7 @@ class Recorder(TorchFunctionMode):
         """The number in a constant of one element, such as a buffer with a multiplier; any other value as it is."""
         if not isinstance(value, Tensor) or value.numel() != 1:
             return value
-        role, _ = self._roles.get(id(value)) or self._role_of_gathered(value)
+        role, _ = self._roles.get(value) or self._role_of_gathered(value)
         if role is not Role.constant:
             return value
         try:
@@ -282,11 +271,12 @@ class Recorder(TorchFunctionMode):
             node.weighted = True
             node.width = shape[1] if node.name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
         if node.name in ops.ACTIVATION_NAMES and (
-            node.name not in ops.POWERS or _are_whole_powers((*args[1:], *kwargs.values()))
+            node.name != "pow" or _are_whole_powers((*args[1:], *kwargs.values()))
         ):
             node.activation = _activation(func, args, kwargs)
-        in_place = node.name.endswith("_") or node.name.startswith("__i")
-        if in_place and args and args[0] is flowing[0]:  # a write into a view also writes into its base
+        if (
+            ops.writes_in_place(func) and args and args[0] is flowing[0]
+        ):  # a write into a view also writes into its base
             flowing += [t._base for t in flowing if t._base is not None]
         self._add(node, flowing)
 
@@ -302,30 +292,19 @@ class Recorder(TorchFunctionMode):
         if readout_index is None:
             readout_index = 0
             if len(set(nodes)) > 1 and logits_of(output) is None:
-                depth = compute_distances(self.graph).depth
-                depths = [depth[node] for node in nodes]
+                distances = compute_distances(self.graph)
+                depths = [distances[node].depth for node in nodes]
                 readout_index = depths.index(max(depths))
         self.graph.readout = nodes[readout_index]
 
 
-def _in_projection(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    width: int,
-    heads: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    *rest: Any,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    **others: Any,
-) -> Tensor:
+def _in_projection(*args: Any, **kwargs: Any) -> Tensor:
     """The queries, keys and values inside `multi_head_attention_forward`, as one vector: their lengths may differ."""
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if weight is None else weight.chunk(3)
+    given = signature(multi_head_attention_forward).bind(*args, **kwargs).arguments
+    weight, bias = given["in_proj_weight"], given["in_proj_bias"]
+    weights = [given.get(f"{one}_proj_weight") for one in "qkv"] if weight is None else weight.chunk(3)
     biases = (None, None, None) if bias is None else bias.chunk(3)
-    parts = zip((query, key, value), weights, biases, strict=True)
+    parts = zip((given["query"], given["key"], given["value"]), weights, biases, strict=True)
     return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])
 
 

@@ -30,13 +30,13 @@ def units_of(graph: Graph, distances: Distances) -> tuple[Unit, ...]:
         graph: A recorded run.
         distances: The distances of its nodes.
     """
-    chain = [n for n in _walk_back(graph.readout, distances) if distances.kind[n]][::-1]
+    chain = [n for n in _walk_back(graph.readout, distances) if distances[n].kind][::-1]
     units = []
     for n, state in zip(chain, _states(graph, distances, chain), strict=True):
         ends = (n,) if graph.nodes[n].weighted else last_weighted(graph, distances, n)
         last = ends[0] if ends else n
         units.append(
-            Unit(distances.kind[n], "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state)
+            Unit(distances[n].kind, "body", graph.path(n), graph.path(last), graph.nodes[last].width, n, state)
         )
     return _with_roles(units)
 
@@ -45,13 +45,13 @@ def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
     """The node of each unit's pre-activation: the norm that follows the unit, or the unit itself if none does."""
     readers = graph.consumers()
     normed = {n: _following_norm(graph, readers, n) for n in chain}
-    residual = [n for n in chain if distances.kind[n] == "residual"]
+    residual = [n for n in chain if distances[n].kind == "residual"]
     # A pre-LN stack, or each of its stages, ends with one norm. This norm follows an update too, but the stream ends
     # there. The update before it is post-LN only if most other updates are.
     carried_on = {
         n
         for n, then in pairwise(chain)
-        if distances.kind[then] == "residual" and _has_bare_skip(graph, distances, then)
+        if distances[then].kind == "residual" and _has_bare_skip(graph, distances, then)
     }
     ends = [n for n in residual if normed[n] is not None and n not in carried_on]
     deciding = [n for n in residual if n not in ends] or residual[:-1]
@@ -63,7 +63,7 @@ def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
 def _has_bare_skip(graph: Graph, distances: Distances, update: int) -> bool:
     """Does an update add to the stream itself, and not to a projection of it?"""
     inputs = graph.nodes[update].inputs
-    lengths = weighted_between(graph, distances.previous[update], inputs)
+    lengths = weighted_between(graph, distances[update].previous, inputs)
     return any(lengths[i][0] == 0 for i in inputs if i in lengths)
 
 
@@ -71,7 +71,7 @@ def _walk_back(node: int, distances: Distances) -> list[int]:
     path = []
     while node != ROOT:
         path.append(node)
-        node = distances.previous[node]
+        node = distances[node].previous
     return path
 
 
@@ -125,7 +125,7 @@ def last_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int,
         distances: The distances of its nodes.
         update: The node of the addition.
     """
-    origin, inputs = distances.previous[update], graph.nodes[update].inputs
+    origin, inputs = distances[update].previous, graph.nodes[update].inputs
     lengths = weighted_between(graph, origin, inputs)
     parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from outside (addcmul)
     longest = max(lengths[i][1] for i in parts)
@@ -148,8 +148,8 @@ def _carrier(graph: Graph, distances: Distances, index: int) -> int:
     inputs = graph.nodes[index].inputs
     ungated = [i for i in inputs if not _is_gate(graph, i)]
     if 0 < len(ungated) < len(inputs):
-        return min(ungated, key=distances.depth.__getitem__)
-    return distances.previous[index]
+        return min(ungated, key=lambda i: distances[i].depth)
+    return distances[index].previous
 
 
 def _is_gate(graph: Graph, index: int) -> bool:
@@ -167,6 +167,6 @@ def branch_weighted(graph: Graph, distances: Distances, update: int) -> tuple[in
         distances: The distances of its nodes.
         update: The node of the addition.
     """
-    origin = distances.previous[update]
+    origin = distances[update].previous
     lengths = weighted_between(graph, origin, graph.nodes[update].inputs)
     return tuple(i for i in lengths if graph.nodes[i].weighted and i != origin)
