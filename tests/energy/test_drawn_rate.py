@@ -60,5 +60,3 @@ def test_noise_hides_energies_in_all_draws_alike() -> None:
 def test_a_draw_without_a_rate_is_refused(energy) -> None:
     with pytest.raises(DepthlrError, match="no rate can be read"):
         rate_over_draws([of(1.0), of(energy)])
-    with pytest.raises(DepthlrError, match="no persistent energy"):
-        rate_over_draws([])

@@ -409,7 +409,7 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (
             lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=lambda model: torch.optim.SGD(model)),
-            "expects parameters: write lambda model",
+            "a factory is given the model, such as lambda model",
         ),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),

@@ -62,7 +62,7 @@ def batches_for_seeds(batches: Any, seeds: int, limit: int | None, seed: int) ->
     if count < size * seeds:
         return SeedBatches(start[0], len(start), repeat(start, seeds))
     # Keep no reference to a share, so that its memory is free before the next one is read.
-    rest = (_require_full_share(_read_next(source, size, seed + place), size) for place in range(1, seeds))
+    rest = (_read_next(source, size, seed + place) for place in range(1, seeds))
     return SeedBatches(start[0], size, chain(iter([start]), rest))
 
 
@@ -79,12 +79,6 @@ def _count_batches(batches: Any, most: int, seed: int) -> int:
     except (TypeError, NotImplementedError):  # a DataLoader of a stream has the method, and no length
         with preserve_random_states(seed + READING_SEED):
             return sum(1 for _ in islice(batches, most))
-
-
-def _require_full_share(found: list[Any], size: int) -> list[Any]:
-    if len(found) < size:
-        raise DepthlrError("batches ended before its length said so: pass a list of them.")
-    return found
 
 
 def read_three_or_more(batches: Any, limit: int | None, seed: int) -> list[Any]:

@@ -8,7 +8,7 @@ S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log10
 from statistics import fmean, median, stdev
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from depthlr import check
 from depthlr.energy.batches import check_batch, read_batches, split_batch
+from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.energy.gradient import (
     LossGradients,
     check_moves,
@@ -27,7 +28,7 @@ from depthlr.energy.gradient import (
     seeded_run,
     unwrap_measurable,
 )
-from depthlr.energy.initializations import check_draws, draw_models
+from depthlr.energy.initializations import draw_models
 from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
 from depthlr.energy.step import step_direction
@@ -86,9 +87,7 @@ class Energy:
     @property
     def rate(self) -> float:
         """The AM-muP rate: mean energy 1. S-bar(rate) = rate^2 S-bar(1) = 1."""
-        if self.mean <= 0:
-            raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
-        return float(self.mean**-0.5)
+        return rate_of(self.mean)
 
     def __str__(self) -> str:
         rows = [
@@ -102,6 +101,17 @@ class Energy:
     def _repr_html_(self) -> str:
         rows = [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
         return html_table(str(self).partition("\n")[0], ("unit", "kind", "energy at rate 1", "last weight"), rows)
+
+
+def rate_of(mean_energy: float) -> float:
+    """The rate at which a mean energy, measured at rate 1, is 1.
+
+    Args:
+        mean_energy: Of one step at rate 1.
+    """
+    if mean_energy <= 0:
+        raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
+    return float(mean_energy**-0.5)
 
 
 def update_energy(
@@ -189,16 +199,13 @@ def _average(energies: list[Energy]) -> Energy:
         raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
     units = []
     for same in zip(*(m.units for m in energies), strict=True):
-        energy = _mean(u.energy for u in same)
-        units.append(UnitEnergy(same[0].unit, energy, _mean(u.mean_square for u in same)))
-    readout = _mean(m.readout for m in energies)
-    size = _mean(m.readout_mean_square for m in energies)
-    return Energy(tuple(units), readout, size, _mean(m.loss for m in energies))
-
-
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return sum(numbers) / len(numbers)
+        units.append(UnitEnergy(same[0].unit, fmean(u.energy for u in same), fmean(u.mean_square for u in same)))
+    return Energy(
+        tuple(units),
+        fmean(m.readout for m in energies),
+        fmean(m.readout_mean_square for m in energies),
+        fmean(m.loss for m in energies),
+    )
 
 
 @dataclass(frozen=True)
@@ -232,9 +239,7 @@ class EnergyOverSeeds:
     @property
     def rate(self) -> float:
         """Rate at which the median over initializations of the mean energy is 1."""
-        if self.mean_energy.median <= 0:
-            raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
-        return float(self.mean_energy.median**-0.5)
+        return rate_of(self.mean_energy.median)
 
     @property
     def units(self) -> tuple[UnitEnergy, ...]:
@@ -269,7 +274,8 @@ def update_energy_over_seeds(
         limit: As in `update_energy`.
         options: Other options of `update_energy`.
     """
-    check_draws(seeds, optimizer)
+    check.counts("seeds", seeds, least=0)
+    check_fits_any_model(optimizer)
     seed = check.seed("The seed", seed)
     batches = read_batches(batches, limit, ENERGY_BATCHES, seed)  # once: a loader may give others the next time
     energies = []

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.optimizers import OPTIMIZERS, named_optimizers
 
 OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
@@ -47,24 +47,10 @@ def _call_factory(factory: Callable[[Any], Any], model: nn.Module) -> Any:
     """A class takes parameters, and any other factory takes the model, so that it can group parameters by name."""
     made_by = factory.func if isinstance(factory, partial) else factory
     of_class = isinstance(made_by, type) and issubclass(made_by, Optimizer)
-    try:
+    with one_sentence_errors(
+        f"a factory is given the model, such as {OWN_FACTORY}; the optimizer could not be made for this model"
+    ):
         return factory(list(model.parameters()) if of_class else model)
-    except DepthlrError:
-        raise
-    except Exception as error:
-        if not of_class and _takes_parameters(factory, model):
-            raise DepthlrError(
-                f"the optimizer's factory is given the model, and this one expects parameters: write {OWN_FACTORY}."
-            ) from error
-        raise DepthlrError(f"the optimizer could not be made for this model ({kind_and_message(error)}).") from error
-
-
-def _takes_parameters(factory: Callable[[Any], Any], model: nn.Module) -> bool:
-    try:
-        factory(list(model.parameters()))
-    except Exception:
-        return False
-    return True
 
 
 def fits_any_model(optimizer: Any) -> bool:

@@ -68,9 +68,7 @@ class PersistentEnergy:
         """The rate at which the energy is 1. Energy is quadratic in the rate."""
         energy = max(self.energy, LEAST_SHARE * self.total)
         if not 0 < energy < float("inf"):
-            raise DepthlrError(
-                f"the persistent energy is {energy:.3g}, so no rate can be read from it: check the init."
-            )
+            raise DepthlrError(f"the persistent energy is {energy:.3g}, no rate can be read from it: check the init.")
         return float(energy**-0.5)
 
 
@@ -168,11 +166,6 @@ def _measure(
     count_batch()
     size, product = float(mean_product(value, value)), float(mean_product(*changes))
     own = [float(mean_product(change, change)) for change in changes]
-    if not math.isfinite(size):
-        raise DepthlrError(
-            f"the readout's mean square is {size} on the last batch, on which the step is seen: check the data and the "
-            "init."
-        )
     if size == 0:
         raise DepthlrError(
             "the readout is zero on this batch (a head that starts at zero?): the first step moves the head alone and "
@@ -217,8 +210,6 @@ def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
     Args:
         found: One energy per initialization.
     """
-    if not found:
-        raise DepthlrError("there is no persistent energy to take a rate from: measure one initialization or more.")
     decades = [math.log10(one.rate) for one in found]
     mean, number = fmean(decades), len(decades)
     noisy = sum(one.noisy for one in found) / number

@@ -17,7 +17,7 @@ from torch.optim import Optimizer, SparseAdam
 
 from depthlr.energy.given_optimizer import given_rate, group_moves, optimizers_of, step_rate
 from depthlr.energy.tensors import dense
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
 
 
 def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -47,17 +47,8 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
         copies[name].grad = wide.to_sparse(1) if gradient.is_sparse and id(copies[name]) in needs_sparse else wide
     base = _use_initial_rates(optimizers, {id(copies[name]) for name in gradients})
     for one in optimizers:
-        try:
+        with one_sentence_errors(f"{type(one).__name__} cannot take a step on these gradients"):
             one.step()
-        except TypeError as error:
-            raise DepthlrError(
-                f"{type(one).__name__}.step() needs more than gradients ({error}); update energy takes optimizers "
-                "whose step() works without a closure."
-            ) from error
-        except Exception as error:
-            raise DepthlrError(
-                f"{type(one).__name__} cannot take a step on these gradients ({kind_and_message(error)})."
-            ) from error
     return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
 
 
@@ -94,18 +85,13 @@ def _warn_of_hooks(optimizers: Sequence[Optimizer], parameters: Iterable[nn.Para
 
 
 def _copy_optimizer(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
-    try:
+    with one_sentence_errors(f"{type(optimizer).__name__} cannot be copied"):
         clone = copy.deepcopy(optimizer, memo)
         # Optimizer pickles its state and groups alone; what a subclass keeps beside them comes along here. A
         # scheduler's wrapper around step() stays behind: it is bound to the original.
         for name, value in vars(optimizer).items():
             if name not in vars(clone) and name != "step" and "hook" not in name:
                 setattr(clone, name, copy.deepcopy(value, memo))
-    except Exception as error:
-        raise DepthlrError(
-            f"{type(optimizer).__name__} cannot be copied ({kind_and_message(error)}), and a step is measured on a "
-            "copy: take what cannot be copied out of its attributes."
-        ) from error
     for parameter, slots in clone.state.items():
         for name, value in slots.items():
             if isinstance(value, Tensor) and value.is_floating_point() and name != "step":

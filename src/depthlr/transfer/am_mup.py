@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from depthlr.energy.batches import read_batches
-from depthlr.energy.energy import ENERGY_BATCHES, update_energy
+from depthlr.energy.energy import ENERGY_BATCHES, rate_of, update_energy
 from depthlr.energy.initializations import model_of
 from depthlr.energy.progress import measuring
-from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import AS_IT_IS, CarriedRate
 from depthlr.transfer.measured import check_measuring, recipe_with_batches
 from depthlr.transfer.optimizer import rates_of, with_recipe_notes
@@ -52,11 +51,7 @@ class AmMup:
                 for build, recipe in zip(builds, (source, target), strict=True)
             ]
         means = [energy.aggregate(self.aggregate) for energy in energies]
-        if not min(means) > 0:
-            raise DepthlrError(
-                "the step moves no unit before the head in one of the models: initialize them as depthlr does (init_)."
-            )
-        factor = (means[0] / means[1]) ** 0.5  # rate'^2 S'(1) = rate^2 S(1)
+        factor = rate_of(means[1]) / rate_of(means[0])  # rate'^2 S'(1) = rate^2 S(1)
         depths = len(energies[0].units), len(energies[1].units)
         carried = CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, initialization=AS_IT_IS)
         rates = []

@@ -16,8 +16,8 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
-from depthlr.energy.given_optimizer import optimizers_of, own_rates
-from depthlr.energy.initializations import Draws, build_model, check_draws, depth_on
+from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, own_rates
+from depthlr.energy.initializations import Draws, build_model, depth_on
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import labelled, measuring
 from depthlr.errors import DepthlrError
@@ -162,7 +162,7 @@ def check_transfer(
     """
     checked_sizes = _check_sizes(sizes)
     drawn_seeds = range(check.count("The number of seeds", seeds, least=1))
-    check_draws(drawn_seeds, optimizer)
+    check_fits_any_model(optimizer)
     given = batches_for_seeds(batches, len(drawn_seeds), limit, seed=0)
     builds = {f"size {size}": partial(build, size) for size in checked_sizes}
     models = {name: Draws(make, drawn_seeds) for name, make in builds.items()}
