@@ -10,8 +10,7 @@ from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
 from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth
 from depthlr.trace.units import Unit
-from depthlr.transfer.check import SizeMeasurement as MeasuredSize
-from depthlr.transfer.check import Verdict, judge
+from depthlr.transfer.check import SizeCheck, Verdict, judge
 from experiments.transferbench.measured import Measured
 from experiments.transferbench.scores import Known
 
@@ -60,7 +59,7 @@ def sentence(judgements: Sequence[Judgement]) -> str:
     )
 
 
-def _as_measured(found: Measured) -> MeasuredSize:
+def _as_measured(found: Measured) -> SizeCheck:
     """As `check_transfer` would have measured it; the width stands with a unit, as it reads it from there."""
     unit = Unit("plain", "body", "", "", found.width, 0, 0)
     stem = Unit("plain", "stem", "", "", found.width, 0, 0)
@@ -73,4 +72,4 @@ def _as_measured(found: Measured) -> MeasuredSize:
         )
         energies.append(Energy(hidden, step.readout.energy, step.readout.mean_square, step.loss))
     draws = tuple(draw.found for draw in found.persistent)
-    return MeasuredSize(found.size, Depth(found.depth, found.depth, (unit,)), EnergyOverSeeds(tuple(energies)), draws)
+    return SizeCheck(found.size, Depth(found.depth, found.depth, (unit,)), EnergyOverSeeds(tuple(energies)), draws)

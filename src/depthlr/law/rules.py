@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from depthlr import check
 from depthlr.errors import DepthlrError, did_you_mean
@@ -345,13 +345,6 @@ def rule_named(name: str) -> DepthRule:
 # path p. A stack of K residual blocks has 2^K paths, so only logarithms are computed and no path is enumerated.
 
 
-class UnitCounts(NamedTuple):
-    """How many plain units (on every path) and residual units (each on half of the paths) a stack has."""
-
-    plain: int
-    residual: int
-
-
 def log_pathsum(*, plain: int, residual: int) -> float:
     """log of sum_k C(K, k) (k + m)^3 for a stack of m plain and K residual units, one unit per residual branch.
 
@@ -368,23 +361,20 @@ def log_pathsum(*, plain: int, residual: int) -> float:
     return k * math.log(2.0) + math.log(eightfold / 8)
 
 
-def pathsum_transfer(
-    rate: float, *, source: UnitCounts | tuple[int, int], target: UnitCounts | tuple[int, int]
-) -> float:
+def pathsum_transfer(rate: float, *, source: tuple[int, int], target: tuple[int, int]) -> float:
     """The rate for the target by PathSum.
 
     On residual stacks without branch scaling the rate falls exponentially (2^K paths), not as a power of the depth.
 
     Args:
         rate: The rate tuned on the source.
-        source: The numbers of plain and residual units of the source.
+        source: The numbers of plain units (on every path) and of residual units (each on half of the paths).
         target: The same of the target.
     """
     tuned = check.positive("The rate", rate)
-    source, target = UnitCounts(*source), UnitCounts(*target)
-    change = log_pathsum(**target._asdict()) - log_pathsum(**source._asdict())
+    before, after = (log_pathsum(plain=plain, residual=residual) for plain, residual in (source, target))
     try:
-        new = tuned * math.exp(-change / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
+        new = tuned * math.exp((before - after) / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
     except OverflowError:
         new = math.inf
-    return finite_rate(new, source, target)
+    return finite_rate(new, f"units {source}", f"units {target}")

@@ -10,15 +10,7 @@ from typing import Any
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import (
-    ADAPTIVE,
-    AS_INIT,
-    OTHER_INIT,
-    UNSEEN,
-    CarriedRate,
-    finite_rate,
-    run_properties,
-)
+from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, OTHER_INIT, UNSEEN, CarriedRate, finite_rate, run_properties
 from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer
 from depthlr.trace.depth import TIED, Depth

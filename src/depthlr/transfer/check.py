@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import partial
 from statistics import median, stdev
 from typing import Any
 
@@ -51,16 +50,22 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class SizeMeasurement:
-    """What was measured at one size, with one entry per seed."""
+class SizeCheck:
+    """What was measured at one size, with one entry per seed, and the errors of rates carried from the smallest size.
+
+    `compare_sizes` fills the errors in.
+    """
 
     size: int
     depth: Depth
     energies: EnergyOverSeeds
     persistent: tuple[PersistentEnergy, ...]
     drawn: bool = True  # a model of its own for every seed
+    law_error: float = 0.0  # decades; above 0 the law carries too high a rate
+    copy_error: float = 0.0
+    uncertainty: float = 0.0  # of both errors: half a 95% interval, by the seeds' scatter; infinite if not known
 
-    @cached_property
+    @property
     def found(self) -> DrawnRate:
         """The rate of persistent energy 1, over seeds."""
         return rate_over_draws(self.persistent)
@@ -84,15 +89,6 @@ class SizeMeasurement:
     def rates(self) -> list[float]:
         """One rate per seed."""
         return [one.rate for one in self.persistent]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeCheck(SizeMeasurement):
-    """A size, and the errors of rates carried to it from the smallest size."""
-
-    law_error: float  # decades; above 0 the law carries too high a rate
-    copy_error: float
-    uncertainty: float  # of both errors: half a 95% interval, by the seeds' scatter; infinite where that is not known
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -178,24 +174,20 @@ def check_transfer(
     for size, draws, of_units, of_readout in zip(checked_sizes, models.values(), energies, persistent, strict=True):
         model = build_model(partial(build, size))
         depth = depth_on(model, given.first, units)
-        measured.append(SizeMeasurement(size, depth, of_units, of_readout, drawn=not draws.same_weights))
+        measured.append(SizeCheck(size, depth, of_units, of_readout, drawn=not draws.same_weights))
         ratios.append(own_rates(optimizers_of(optimizer, model)).ratios)
     found = judge(measured)
     return replace(found, notes=(*found.notes, *group_notes(ratios)))
 
 
 def _check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(sizes, Iterable):
-        raise DepthlrError(f"sizes is {sizes!r}: name two sizes or more, such as [2, 4, 8].")
-    found = tuple(check.count("A size", size, least=1) for size in sizes)
-    if len(found) < 2:
-        raise DepthlrError(f"sizes is {list(found)}: a rate is carried between two sizes or more, such as [2, 4, 8].")
-    if any(after <= before for before, after in pairwise(found)):
-        raise DepthlrError(f"sizes is {list(found)}: name them from small to large, each once.")
+    found = check.counts("sizes", sizes, least=1)
+    if len(found) < 2 or list(found) != sorted(found):
+        raise DepthlrError(f"sizes is {list(found)}: name two sizes or more, from small to large, such as [2, 4, 8].")
     return found
 
 
-def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
+def judge(measured: Sequence[SizeCheck]) -> TransferCheck:
     """The verdict of the most serious problem. The first problem of that kind is the reason; the others are notes.
 
     Args:
@@ -207,21 +199,17 @@ def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
         fit = fit_power_law(depths, [rate for row in measured for rate in row.rates])
     rows = tuple(compare_sizes(measured[0], row) for row in measured)
     found = list(find_problems(rows, fit))
-    for verdict in (Verdict.fail, Verdict.caution):
-        reasons = [text for gravity, text in found if gravity is verdict]
-        if reasons:
-            break
-    else:
-        verdict = Verdict.passed
-        reach = max(abs(row.law_error) + row.uncertainty for row in rows)
-        reasons = [f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."]
-    notes = [text for _, text in found if text != reasons[0]]
+    reach = max(abs(row.law_error) + row.uncertainty for row in rows)
+    agreement = f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."
+    worst_first = sorted(found, key=lambda problem: problem[0] is not Verdict.fail)
+    verdict, reason = next(iter(worst_first), (Verdict.passed, agreement))
+    notes = [text for _, text in found if text != reason]
     if fit is not None and fit.is_wide:
         notes.append("the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes.")
-    return TransferCheck(verdict, reasons[0], rows, fit, tuple(notes))
+    return TransferCheck(verdict, reason, rows, fit, tuple(notes))
 
 
-def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
+def compare_sizes(first: SizeCheck, row: SizeCheck) -> SizeCheck:
     """Compare a size with the smallest one, whose rate is carried.
 
     Args:
@@ -229,12 +217,8 @@ def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
         row: The measurement of the size.
     """
     copied = first.found.decades - row.found.decades
-    return SizeCheck(
-        row.size,
-        row.depth,
-        row.energies,
-        row.persistent,
-        row.drawn,
+    return replace(
+        row,
         law_error=copied + math.log10(transfer_by_power(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,
         uncertainty=0.0 if row is first else half_interval(first.error, row.error, len(row.persistent)),
@@ -265,7 +249,7 @@ def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Prob
     """
     yield from _growth(rows)
     yield from _exponent(fit)
-    noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]
+    noisy = [row.size for row in rows if row.found.noisy]
     if noisy:
         text = (
             f"the steps of different batches have hardly anything in common at size {noisy[0]}, so its rate is a "
@@ -353,15 +337,15 @@ def law_problems(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     if math.isinf(loosest.uncertainty):
         text = "how far measured rates scatter is not known: give three seeds, and let the builder draw anew."
         yield Verdict.caution, text
-    elif abs(loosest.law_error) + loosest.uncertainty > FAR_DECADES:
-        text = (
-            f"the law's error at size {loosest.size} is only known as {loosest.law_error:+.2f} ± "
-            f"{loosest.uncertainty:.2f} decades: add seeds, or a wider model."
-        )
-        yield Verdict.caution, text
-    elif abs(farthest.law_error) > CLOSE_DECADES:
-        text = (
-            f"the law's error at size {farthest.size} is {farthest.law_error:+.2f} ± {farthest.uncertainty:.2f} "
-            f"decades, more than {CLOSE_DECADES:g} but not surely: add seeds, or use the rule 'measured'."
-        )
-        yield Verdict.caution, text
+        return
+    for row, error, most in (
+        (loosest, abs(loosest.law_error) + loosest.uncertainty, FAR_DECADES),
+        (farthest, abs(farthest.law_error), CLOSE_DECADES),
+    ):
+        if error > most:
+            text = (
+                f"the law's error at size {row.size} is {row.law_error:+.2f} ± {row.uncertainty:.2f} decades, not "
+                f"surely below {most:g}: add seeds or a wider model, or use the rule 'measured'."
+            )
+            yield Verdict.caution, text
+            return

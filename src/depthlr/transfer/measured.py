@@ -10,12 +10,7 @@ from typing import Any, cast
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds, inputs_of
 from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, own_rates
-from depthlr.energy.initializations import (
-    EVAL_MODE_NOTE,
-    SAME_WEIGHTS_NOTE,
-    Draws,
-    model_of,
-)
+from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, Draws, model_of
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
@@ -121,17 +116,16 @@ class Measured:
         given = recipe_with_batches(source, target)
         ends = {"source": source, "target": target}  # as in progress messages
         found: dict[str, Any] = {name: end.build for name, end in ends.items()}
-        unmeasured = {name: end for name, end in ends.items() if not isinstance(end.build, MeasuredModel)}
-        if unmeasured:
-            builds: list[Any] = [end.build for end in unmeasured.values()]
-            check_measuring("measured", given, builds)
+        builds = {name: build for name, build in found.items() if not isinstance(build, MeasuredModel)}
+        if builds:
+            check_measuring("measured", given, builds.values())
             seeds = range(self.seed, self.seed + check.count("The number of seeds", self.seeds))
-            draws = {name: Draws(build, seeds) for name, build in zip(unmeasured, builds, strict=True)}
+            draws = {name: Draws(build, seeds) for name, build in builds.items()}
             batches = batches_for_seeds(given.batches, max(map(len, draws.values())), None, self.seed)
             with measuring(batches.size * sum(map(len, draws.values()))):
                 energies = persistent_energies(draws, batches, given.loss_fn, given.optimizer, seed=self.seed)
-            for (name, end), own in zip(unmeasured.items(), energies, strict=True):
-                found[name] = _measured_model(end, batches.first, own, draws[name].same_weights)
+            for name, own in zip(draws, energies, strict=True):
+                found[name] = _measured_model(ends[name], batches.first, own, draws[name].same_weights)
         return found["source"], found["target"]
 
     @staticmethod

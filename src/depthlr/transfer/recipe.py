@@ -16,7 +16,7 @@ from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.given_optimizer import OwnRates
 from depthlr.energy.initializations import Build, model_of
 from depthlr.energy.persistent import DrawnRate
-from depthlr.errors import DepthlrError, did_you_mean
+from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN
 from depthlr.law.rules import OPTIMIZER_FAMILIES
@@ -47,7 +47,6 @@ class MeasuredModel:
     own_rates: OwnRates | None = None
 
 
-LONGEST_SLIP = 9  # letters of a misspelt "constant"; ConstantLR and warmup-constant are schedules
 ModelLike = int | float | Depth | nn.Module | Build | Energies | MeasuredModel
 
 
@@ -83,11 +82,7 @@ class Recipe:
         if self.steps is not None:
             check.count("steps", self.steps)
         if self.schedule is not None:
-            name = check.text("schedule", self.schedule)
-            if name != "constant" and len(name) <= LONGEST_SLIP and (near := did_you_mean(name.lower(), ["constant"])):
-                raise DepthlrError(
-                    f"schedule is {name!r}{near}: give 'constant', or another name for another schedule."
-                )
+            check.text("schedule", self.schedule)
 
     def replace(self, **changes: Any) -> Recipe:
         """A copy of this recipe with some entries changed."""
@@ -162,21 +157,13 @@ def _count(recipe: Recipe, batch: Any) -> Counted:
     if isinstance(build, Energies):
         return Counted(Depth(len(build.units), len(build.units)))
     if callable(build):  # as models are, too
-        return _count_model(model_of(build), recipe, batch)
+        model, example = model_of(build), recipe.example
+        if example is None and batch is None:
+            raise DepthlrError("a depth needs an example input: pass example= or batches=, or two recipes with one.")
+        example = inputs_of(model, batch) if example is None else example
+        depth, graph = depth_and_graph(model, example, recipe.units)
+        return Counted(depth, model, example, graph)
     if isinstance(build, bool) or not isinstance(build, Real) or not float(build) > 0:
         hint = ": pass Recipe.from_trainer(trainer)" if hasattr(build, "get_train_dataloader") else ""
         raise DepthlrError(f"a source or target is a recipe, a model or a depth above 0, not {build!r}{hint}.")
     return Counted(Depth(float(build), float(build)))
-
-
-def _count_model(model: nn.Module, recipe: Recipe, batch: Any) -> Counted:
-    example = recipe.example
-    if example is None:
-        if batch is None:
-            raise DepthlrError(
-                "counting a model's depth needs an example input: pass example= or batches=, or two recipes that have "
-                "one."
-            )
-        example = inputs_of(model, batch)
-    depth, graph = depth_and_graph(model, example, recipe.units)
-    return Counted(depth, model, example, graph)

@@ -23,13 +23,7 @@ from depthlr.energy.given_optimizer import (
     own_rates,
 )
 from depthlr.energy.gradient import loss_gradients, unwrap_measurable
-from depthlr.energy.initializations import (
-    EVAL_MODE_NOTE,
-    SAME_WEIGHTS_NOTE,
-    Build,
-    Draws,
-    model_of,
-)
+from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, Build, Draws, model_of
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
