@@ -307,9 +307,11 @@ def test_over_seeds_reports_median_mean_and_spread() -> None:
         update_energy_over_seeds(build, [0], (X, Y), F.cross_entropy, torch.optim.SGD(build().parameters()))
 
 
-def test_aggregators() -> None:
+def test_aggregators_and_relative_energy() -> None:
     found = update_energy(resnet(), (X, Y), F.cross_entropy)
     assert found.aggregate("harmonic") <= found.aggregate("geometric") <= found.aggregate("arithmetic") == found.mean
+    relative = [u.energy / u.mean_square for u in found.hidden]
+    assert found.aggregate(relative=True) == pytest.approx(sum(relative) / len(relative))
     with pytest.raises(DepthlrError, match="The aggregate is 'median': choose from arithmetic, geometric, harmonic"):
         found.aggregate("median")
 

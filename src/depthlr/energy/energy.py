@@ -52,6 +52,11 @@ class UnitEnergy:
     energy: float  # S_l(1), Eq. 5; quadratic in the rate
     mean_square: float  # of the pre-activation itself
 
+    @property
+    def relative(self) -> float:
+        """Energy divided by the mean square of the pre-activation."""
+        return self.energy / self.mean_square if self.mean_square > 0 else float("inf")
+
 
 @dataclass(frozen=True)
 class Energy:
@@ -72,10 +77,10 @@ class Energy:
         """Mean energy, S-bar(1) (Eq. 6)."""
         return self.aggregate()
 
-    def aggregate(self, how: str = "arithmetic") -> float:
+    def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
         """Energy of the typical unit: arithmetic (the paper's), geometric or harmonic mean."""
         check.one_of("The aggregate", how, AGGREGATORS)
-        return AGGREGATORS[how](u.energy for u in self.hidden)
+        return AGGREGATORS[how](u.relative if relative else u.energy for u in self.hidden)
 
     @property
     def rate(self) -> float:
@@ -239,9 +244,9 @@ class EnergyOverSeeds:
         """The units of one initialization; all have the same."""
         return self.energies[0].units
 
-    def aggregate(self, how: str = "arithmetic") -> float:
+    def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
         """Median over initializations of the typical unit's energy."""
-        return median(e.aggregate(how) for e in self.energies)
+        return median(e.aggregate(how, relative=relative) for e in self.energies)
 
 
 def update_energy_over_seeds(
