@@ -10,10 +10,10 @@ from torch import nn
 from depthlr import check
 from depthlr.energy import PersistentEnergy
 from depthlr.energy.batches import batches_for_seeds
-from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.energy.initializations import draw_models
 from depthlr.energy.persistent import persistent_energies
 from depthlr.energy.progress import measuring
+from depthlr.energy.step import check_fits_any_model
 
 
 def persistent_energy_over_seeds(

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthlr.energy import PersistentEnergy, rate_over_draws
-from depthlr.energy.persistent import DRAW_SCATTER
+from depthlr.energy.persistent import DRAW_SCATTER, PersistentEnergy, rate_over_draws
 from depthlr.errors import DepthlrError
 
 ENERGIES = st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=9)

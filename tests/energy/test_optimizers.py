@@ -13,7 +13,7 @@ from torch.optim import SGD, AdamW
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
 from depthlr.data.batches import random_batches
-from depthlr.energy.given_optimizer import optimizers_of
+from depthlr.energy.step import optimizers_of
 from depthlr.models.build import build
 
 BATCHES = random_batches(torch.zeros(1, 12), (1, 3), 16, 5, seed=0)

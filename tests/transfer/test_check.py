@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from depthlr import DepthlrError, check_transfer, init_
 from depthlr.data.batches import random_batches
 from depthlr.data.digits import digits_batches
-from depthlr.energy import PersistentEnergy, rate_over_draws
-from depthlr.energy.given_optimizer import LARGEST_GROUP
+from depthlr.energy.persistent import PersistentEnergy, rate_over_draws
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from depthlr import check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
-from depthlr.energy import PersistentEnergy, rate_over_draws, update_energy_over_seeds
+from depthlr.energy import PersistentEnergy, update_energy_over_seeds
 from depthlr.energy.batches import GRADIENT_BATCHES, batches_for_seeds
+from depthlr.energy.persistent import rate_over_draws
 from depthlr.models.mlp import MLP
 from depthlr.transfer.measured import Measured
 

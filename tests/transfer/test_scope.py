@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, Recipe, init_, transfer_rate
-from depthlr.energy.given_optimizer import LARGEST_GROUP
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import RULES
 from depthlr.law.carried_rate import (
     AS_INIT,

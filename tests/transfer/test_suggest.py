@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
-from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
 from depthlr.energy.persistent import LARGE_ERROR, readout_size_note
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES, predicted_fall
 

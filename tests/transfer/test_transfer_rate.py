@@ -15,10 +15,9 @@ from torch import nn
 import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.batches import random_batches
-from depthlr.energy import rate_over_draws
-from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.energy.initializations import EVAL_MODE_NOTE
-from depthlr.energy.persistent import SEEDS
+from depthlr.energy.persistent import SEEDS, rate_over_draws
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import OPTIMIZER_FAMILIES, RULES
 from depthlr.law.carried_rate import (
     ADAPTIVE,

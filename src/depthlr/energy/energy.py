@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from depthlr import check
 from depthlr.energy.batches import check_batch, read_batches, split_batch
-from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.energy.gradient import (
     LossGradients,
     check_moves,
@@ -31,7 +30,7 @@ from depthlr.energy.gradient import (
 from depthlr.energy.initializations import draw_models
 from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import check_fits_any_model, step_direction
 from depthlr.energy.tensors import mean_product
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table

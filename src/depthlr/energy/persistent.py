@@ -24,11 +24,10 @@ from torch.optim import RAdam
 
 from depthlr import check
 from depthlr.energy.batches import SeedBatches, read_three_or_more, split_batch
-from depthlr.energy.given_optimizer import has_stepped, optimizers_of
 from depthlr.energy.gradient import check_moves, largest_entry_if_finite, loss_gradients, seeded_run, unwrap_measurable
 from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.energy.tensors import add_gradients, mean_product, widen_half
 from depthlr.errors import DepthlrError
 from depthlr.trace.interface import LossFn, readouts_of

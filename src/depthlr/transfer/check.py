@@ -15,10 +15,10 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
-from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, own_rates
 from depthlr.energy.initializations import Draws, build_model, depth_on
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import labelled, measuring
+from depthlr.energy.step import check_fits_any_model, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.fit import Fit, fit_power_law

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from depthlr import check
-from depthlr.energy.given_optimizer import step_rate
+from depthlr.energy.step import step_rate
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import outer_parameters
 from depthlr.trace.interface import check_runnable, clean_path, unwrap

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD
 
-from depthlr.energy.given_optimizer import LARGEST_GROUP, OwnRates, optimizers_of, own_rates
+from depthlr.energy.step import LARGEST_GROUP, OwnRates, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.law.rules import OPTIMIZER_FAMILIES, Family

@@ -13,9 +13,9 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
-from depthlr.energy.given_optimizer import OwnRates
 from depthlr.energy.initializations import Build, model_of
 from depthlr.energy.persistent import DrawnRate
+from depthlr.energy.step import OwnRates
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN

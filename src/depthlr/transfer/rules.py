@@ -11,9 +11,8 @@ from depthlr.law.carried_rate import OTHER_INIT, CarriedRate
 from depthlr.law.rules import DepthRule, Family, recommended_rule, rule_named
 from depthlr.trace.depth import Units
 from depthlr.trace.interface import LossFn
-from depthlr.transfer.am_mup import AmMup
 from depthlr.transfer.by_depth import ByDepth, Constant, Fitted, Law
-from depthlr.transfer.measured import Measured, can_measure
+from depthlr.transfer.measured import AmMup, Measured, can_measure
 from depthlr.transfer.recipe import Energies, ModelLike, Recipe, count_depths
 
 __all__ = ["AmMup", "ByDepth", "Constant", "Fitted", "Law", "Measured", "Recipe", "Rule", "make_rule", "transfer_rate"]

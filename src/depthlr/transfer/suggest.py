@@ -14,14 +14,6 @@ from torch.optim import SGD, Adam, AdamW
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
-from depthlr.energy.given_optimizer import (
-    LARGEST_GROUP,
-    check_fits_any_model,
-    group_moves,
-    has_stepped,
-    optimizers_of,
-    own_rates,
-)
 from depthlr.energy.gradient import loss_gradients, unwrap_measurable
 from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, Build, Draws, model_of
 from depthlr.energy.persistent import (
@@ -33,7 +25,15 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import labelled, measuring
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import (
+    LARGEST_GROUP,
+    check_fits_any_model,
+    group_moves,
+    has_stepped,
+    optimizers_of,
+    own_rates,
+    step_direction,
+)
 from depthlr.energy.tensors import as_real, dense
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
