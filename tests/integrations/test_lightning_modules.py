@@ -7,7 +7,6 @@ import pickle
 import lightning
 import pytest
 import torch
-from lightning.pytorch.utilities import CombinedLoader
 from tests.integrations.tiny_lightning import Data, LitMLP, examples
 from torch import nn
 from torch.utils.data import DataLoader
@@ -142,33 +141,6 @@ def test_layers_are_built_where_a_run_builds_them(kind, anew: bool) -> None:
 def test_layers_that_cannot_be_built_are_named() -> None:
     with pytest.raises(DepthlrError, match=r"SetUp failed: pass trainer= and the LightningDataModule if"):
         recipe_from_lightning(SetUp, Data())
-
-
-class OfTwo(LitMLP):
-    def training_step(self, batch, batch_idx):
-        return super().training_step(batch["a"], batch_idx) + super().training_step(batch["b"], batch_idx)
-
-
-class TwoLoaders(Data):
-    def __init__(self, combined: bool) -> None:
-        super().__init__()
-        self.combined = combined
-
-    def train_dataloader(self):
-        loaders = {name: DataLoader(self.rows, batch_size=size) for name, size in (("a", 4), ("b", 8))}
-        return CombinedLoader(loaders, "min_size") if self.combined else loaders
-
-
-@pytest.mark.parametrize("combined", [False, True])
-def test_a_batch_of_several_loaders_is_what_training_step_gets(combined: bool) -> None:
-    recipe = recipe_from_lightning(OfTwo, TwoLoaders(combined), accumulate_grad_batches=2)
-    batches = [batch["batch"] for batch in recipe.batches]
-    assert len(batches) == (6 if combined else 12)
-    assert [len(batches[0][name][0]) for name in "ab"] == [8, 16]
-    fit(OfTwo(4), TwoLoaders(combined), small=OfTwo, rule="measured")
-    loaders = TwoLoaders(combined)
-    loaders.setup("fit")
-    fit(OfTwo(4), loaders.train_dataloader(), small=OfTwo, rule="measured")
 
 
 def test_what_cannot_be_right_is_refused() -> None:

@@ -383,7 +383,9 @@ def test_the_law_counts_what_functions_build_on_an_example_or_a_batch() -> None:
 def test_an_unknown_optimizer_or_family_is_refused_by_every_rule_of_depth(rule) -> None:
     with pytest.raises(DepthlrError, match=r"the optimizer is 'adamm' \(did you mean 'adam'"):
         transfer_rate(0.1, 4, 8, rule=rule, optimizer="adamm")
-    with pytest.raises(DepthlrError, match="There is no optimizer family 'Adam': choose one of 'sgd'"):
+    with pytest.raises(
+        DepthlrError, match=r"The optimizer family is 'Adam' \(did you mean 'adam'\?\): choose from sgd, adam"
+    ):
         transfer_rate(0.1, 4, 8, rule=rule, family="Adam")
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from depthlr.energy.given_optimizer import largest_rate
+from depthlr.energy.step import largest_rate
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer.rules import Recipe

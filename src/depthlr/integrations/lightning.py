@@ -11,7 +11,6 @@ In short:
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,15 +21,14 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback
-from lightning.pytorch.utilities import CombinedLoader, rank_zero_info, rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from lightning.pytorch.utilities.parsing import lightning_getattr, lightning_hasattr, lightning_setattr
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from depthlr import check
-from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.energy.initializations import model_of
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on, world_size
 from depthlr.law.carried_rate import CarriedRate
@@ -76,7 +74,8 @@ def recipe_from_lightning(
 
     Args:
         build: The class of the module, a function that builds it, or a module that is measured as it is.
-        data: A LightningDataModule, or the loader (or list) of training batches, or a collection of loaders.
+        data: A LightningDataModule, or the loader (or list) of training batches. Several loaders are not
+            supported.
         accumulate_grad_batches: As the Trainer's.
         precision: As the Trainer's; `bf16-mixed` and `16-mixed` run under autocast.
         device: Where models are measured.
@@ -200,7 +199,7 @@ def _last_output(module: nn.Module) -> Iterator[list[Any]]:
 
 
 class TrainingData:
-    """The training batches of a DataModule, of a loader or of several loaders, each call anew.
+    """The training batches of a DataModule or of a loader, each call anew.
 
     Args:
         data: As in `recipe_from_lightning`.
@@ -229,19 +228,16 @@ class TrainingData:
             of_trainer: dict[str, Any] = {"train_dataloaders": self.data}
             if hasattr(self.data, "train_dataloader"):
                 of_trainer = {"datamodule": self.data}
-            elif isinstance(self.data, list | tuple) and not _hold_loaders(self.data):  # batches
+            elif isinstance(self.data, list | tuple):  # of batches
                 of_trainer = {"train_dataloaders": DataLoader(self.data, batch_size=None)}  # type: ignore[arg-type]
             self.trainer._data_connector.attach_data(module, **of_trainer)
         module.trainer = self.trainer
 
     def __call__(self) -> Iterable[Any]:
         self._set_up()
-        loaders = self.data.train_dataloader() if hasattr(self.data, "train_dataloader") else self.data
-        if isinstance(loaders, Mapping | list | tuple) and _hold_loaders(loaders):
-            loaders = CombinedLoader(loaders, "max_size_cycle")  # as the Trainer combines them
-        if isinstance(loaders, CombinedLoader):  # whose copy leaves the run's own place in it alone
-            return (batch for batch, _, _ in copy.copy(loaders))
-        found: Iterable[Any] = loaders
+        found: Iterable[Any] = self.data
+        if hasattr(self.data, "train_dataloader"):
+            found = self.data.train_dataloader()
         return found
 
     def _set_up(self) -> None:
@@ -249,10 +245,6 @@ class TrainingData:
             self.data.prepare_data()
             self.data.setup("fit")
         self.is_ready = True
-
-
-def _hold_loaders(data: Any) -> bool:
-    return any(isinstance(one, DataLoader) for one in tree_leaves(data))
 
 
 def is_running(trainer: Any) -> bool:

@@ -30,14 +30,10 @@ LAW_EXPONENT = -1.5  # Prop. 1 (CNN) and its residual and Transformer twins: eta
 CONSTANT_EXPONENT = -0.2  # fitted on the design recipes of RealBench: python -m experiments.realbench constant
 LONG_RUN = 500  # steps; evidence from short runs ends at 200, that of RealBench is from 1,200
 
-# The exponent depends on whether the step grows with the gradient, so any optimizer belongs to one of two families.
-FAMILIES: dict[Family, str] = {
-    "sgd": "the step is proportional to the gradient (SGD, momentum, Nesterov)",
-    "adam": (
-        "the step does not grow with the gradient (Adam, AdamW, RMSprop, Adafactor, Lion, LAMB; also Muon, Shampoo and "
-        "SOAP, which orthogonalise or whiten the gradient: same depth exponent, different width rule)"
-    ),
-}
+# The exponent depends on whether the step grows with the gradient, so any optimizer belongs to one of two families:
+# "sgd", where it does (SGD, momentum, Nesterov), and "adam", where it does not (Adam, AdamW, RMSprop, Adafactor, Lion,
+# LAMB; also Muon, Shampoo and SOAP, which orthogonalise or whiten the gradient: same depth exponent, other width rule).
+FAMILIES: tuple[Family, ...] = ("sgd", "adam")
 
 # The optimizers that can be named, with their family.
 OPTIMIZER_FAMILIES: dict[str, Family] = {
@@ -96,9 +92,7 @@ class DepthRule:
         Args:
             family: The optimizer family.
         """
-        if family not in FAMILIES:
-            known = "; ".join(f"{name!r}, {words}" for name, words in FAMILIES.items())
-            raise DepthlrError(f"There is no optimizer family {family!r}: choose one of {known}.")
+        check.one_of("The optimizer family", family, FAMILIES)
         return self.exponent_sgd if family == "sgd" else self.exponent_adam
 
     def new_rate(self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> float:
