@@ -33,7 +33,7 @@ from depthlr.errors import DepthlrError, one_sentence_errors
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on, world_size
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.trace.interface import is_sharded, logits_of, unwrap
-from depthlr.transfer.optimizer import CARRIED_RATES, OTHER_RATE
+from depthlr.transfer.recipe import CARRIED_RATES, OTHER_RATE
 from depthlr.transfer.rules import Recipe, Rule, transfer_rate
 
 HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # precisions of a Trainer that cast while they run

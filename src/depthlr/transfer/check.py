@@ -25,7 +25,7 @@ from depthlr.law.fit import Fit, fit_power_law
 from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth, Units
 from depthlr.trace.interface import LossFn
-from depthlr.transfer.optimizer import group_notes
+from depthlr.transfer.recipe import group_notes
 
 CLOSE_DECADES = 0.15  # measured changes miss tuned ones by less on 19 of 24 tasks: this is agreement
 FAR_DECADES = 0.5  # a factor of three: what copying the rate costs, so a rule this far off is worth nothing

@@ -38,8 +38,7 @@ from depthlr.law.carried_rate import (
 )
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.optimizer import rates_of, with_recipe_notes
-from depthlr.transfer.recipe import Energies, MeasuredModel, Recipe
+from depthlr.transfer.recipe import Energies, MeasuredModel, Recipe, rates_of, with_recipe_notes
 
 ASSUMES = (
     "The best rate keeps the expected relative change of the readout per step: rate_target = rate_source * "
