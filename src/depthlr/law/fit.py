@@ -197,12 +197,12 @@ def fit_power_law(
     if known:
         errors.append(stderr)
         if seeds_freedom or len(points) > 2:
-            half_widths.append(stderr * _quantile(level, seeds_freedom or math.inf))
+            half_widths.append(stderr * student_quantile(level, seeds_freedom or math.inf))
     if len(points) > 2:
         freedom = len(points) - 2
         chi2 = left / freedom
         errors.append(stderr * math.sqrt(chi2))
-        half_widths.append(errors[-1] * _quantile(level, freedom))
+        half_widths.append(errors[-1] * student_quantile(level, freedom))
         flat = bool(np.ptp(y) < _SAME)  # no variation, so none explained
         r2 = 0.0 if flat else 1 - left / float(weight @ dy**2)
     half = max(half_widths, default=math.inf)
@@ -251,8 +251,13 @@ def _mean_variances(points: Sequence[Point], pooling: float) -> Array:
     return np.where(averaged > 0, averaged, pooled) / (freedom + 1)
 
 
-def _quantile(level: float, freedom: float) -> float:
-    """The two-sided quantile of Student's t; infinite degrees of freedom give the normal one."""
+def student_quantile(level: float, freedom: float) -> float:
+    """The two-sided quantile of Student's t; infinite degrees of freedom give the normal one.
+
+    Args:
+        level: The probability between minus and plus the quantile.
+        freedom: The degrees of freedom.
+    """
     from scipy.special import ndtri, stdtrit  # here, because `import depthlr` must not need scipy
 
     tail = (1 + level) / 2

@@ -21,7 +21,7 @@ from depthlr.energy.progress import labelled, measuring
 from depthlr.energy.step import check_fits_any_model, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
-from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.fit import Fit, fit_power_law, student_quantile
 from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth, Units
 from depthlr.trace.interface import LossFn
@@ -235,9 +235,7 @@ def half_interval(first_error: float | None, other_error: float | None, seeds: i
     """
     if not (first_error and other_error):
         return math.inf
-    from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
-
-    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(first_error, other_error)
+    return student_quantile(LEVEL, 2 * (seeds - 1)) * math.hypot(first_error, other_error)
 
 
 def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Problem]:
@@ -273,22 +271,16 @@ def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """Exploding or vanishing units, at the size where that is worst."""
     spans = {row.size: median(map(_span, row.energies.energies)) for row in rows}
     worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
-    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and _grows(rows, spans):
+    # The span of exploding units grows with depth. Where depth does not grow, nothing speaks against it.
+    deeper = rows[-1].depth.total / rows[0].depth.total
+    grows = math.isinf(max(spans.values())) or spans[rows[-1].size] > deeper**GROWTH_POWER * spans[rows[0].size]
+    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and (grows or deeper == 1):
         squares = _squares(worst.energies.energies[0])
         text = (
             f"units {'explode' if squares[-1] > squares[0] else 'vanish'} at size {worst.size}: their mean squares "
             f"differ by a factor of {spans[worst.size]:.2g}; initialize as depthlr does (init_), or add norms."
         )
         yield Verdict.fail, text
-
-
-def _grows(rows: tuple[SizeCheck, ...], spans: dict[int, float]) -> bool:
-    """Does the span grow with depth, as exploding units' does? Where depth does not grow, nothing speaks against it."""
-    first, last = rows[0], rows[-1]
-    if math.isinf(max(spans.values())) or first.depth.total == last.depth.total:
-        return True
-    allowed = math.pow(last.depth.total / first.depth.total, GROWTH_POWER)
-    return spans[last.size] > allowed * spans[first.size]
 
 
 def _span(energy: Energy) -> float:
