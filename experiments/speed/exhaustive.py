@@ -23,7 +23,7 @@ from torch import nn
 from depthlr.data import DataSet, load, load_digits
 from depthlr.data.examples import Examples
 from depthlr.init import ParameterInit, apply_plan, init_plan
-from depthlr.law import log_grid
+from depthlr.law.curve import log_grid
 from depthlr.models.build import build
 from depthlr.training import Cell, Executor, GraphRunner, Task, Training, Workers
 from experiments.plain_loop import train_plainly

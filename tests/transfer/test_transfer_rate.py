@@ -18,7 +18,6 @@ from depthlr.data.batches import random_batches
 from depthlr.energy.initializations import EVAL_MODE_NOTE
 from depthlr.energy.persistent import SEEDS, rate_over_draws
 from depthlr.energy.step import LARGEST_GROUP
-from depthlr.law import OPTIMIZER_FAMILIES, RULES
 from depthlr.law.carried_rate import (
     ADAPTIVE,
     AS_INIT,
@@ -35,6 +34,7 @@ from depthlr.law.carried_rate import (
     PRE_NORM,
     UNSEEN,
 )
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
 from depthlr.models.build import build
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.measured import NOT_COMPARED, Measured, MeasuredChange

@@ -87,17 +87,18 @@ class Energy:
         return rate_of(self.mean)
 
     def __str__(self) -> str:
-        rows = [
-            f"{i:>4}  {u.unit.kind:<8}  {u.energy:>10.3e}  {u.unit.branch or u.unit.path}"
-            for i, u in enumerate(self.units, 1)
-        ]
+        rows = [f"{i:>4}  {kind:<8}  {energy:>10}  {weight}" for i, kind, energy, weight in self._rows]
         rate = f"mean energy 1 at rate {self.rate:.3e}" if self.mean > 0 else "no unit before the head moves"
         top = f"mean energy {self.mean:.3e}, readout energy {self.readout:.3e}; {rate}"
         return "\n".join([top, *rows])
 
     def _repr_html_(self) -> str:
-        rows = [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
-        return html_table(str(self).partition("\n")[0], ("unit", "kind", "energy at rate 1", "last weight"), rows)
+        columns = ("unit", "kind", "energy at rate 1", "last weight")
+        return html_table(str(self).partition("\n")[0], columns, self._rows)
+
+    @property
+    def _rows(self) -> list[tuple[int, str, str, str]]:
+        return [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
 
 
 def rate_of(mean_energy: float) -> float:

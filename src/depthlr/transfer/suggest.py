@@ -40,7 +40,6 @@ from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
 from depthlr.trace.interface import LossFn, check_runnable, unwrap
 
-FLOAT_DECADES = 300  # a float holds 308
 SUGGESTION_EVIDENCE = (
     "The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and "
     "from other initializations, the suggestion errs by more."
@@ -252,10 +251,6 @@ def _suggest(
     # Momentum takes a steady drift 1 / (1 - beta) as far, while the limit of stability hardly moves: tuned rates lie in
     # between, near the geometric middle.
     log_rate = calibration.decades + fmean(decades) - 0.5 * math.log10(gain)
-    if not abs(log_rate) < FLOAT_DECADES:
-        raise DepthlrError(
-            f"the suggested rate is 10^{log_rate:.0f}, beyond what a float holds: check the loss's scale."
-        )
     rate = 10**log_rate
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
