@@ -10,9 +10,10 @@ from torch import nn
 from depthlr import check
 from depthlr.energy import PersistentEnergy
 from depthlr.energy.batches import batches_for_seeds
-from depthlr.energy.initializations import check_draws, draw_models
+from depthlr.energy.initializations import draw_models
 from depthlr.energy.persistent import persistent_energies
 from depthlr.energy.progress import measuring
+from depthlr.energy.step import check_fits_any_model
 
 
 def persistent_energy_over_seeds(
@@ -26,7 +27,7 @@ def persistent_energy_over_seeds(
     limit: int | None = None,
 ) -> tuple[PersistentEnergy, ...]:
     """Measure `persistent_energy` of `build()` for each seed, on batches of its own if there are enough."""
-    check_draws(seeds, optimizer)
+    check_fits_any_model(optimizer)
     seed = check.seed("The seed", seed)
     given = batches_for_seeds(batches, len(seeds), limit, seed)
     with measuring(len(seeds) * given.size):

@@ -13,8 +13,7 @@ from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
 from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth
 from depthlr.trace.units import Unit
-from depthlr.transfer.check import SizeMeasurement as MeasuredSize
-from depthlr.transfer.check import Verdict, judge
+from depthlr.transfer.check import SizeCheck, Verdict, judge
 from experiments.pages import markdown_table
 from experiments.transferbench.known import Measured, read_counted, read_measured, read_oracle
 from experiments.transferbench.rules import SUGGESTION, Rule, free
@@ -286,7 +285,7 @@ def sentence(judgements: Sequence[Judgement]) -> str:
     )
 
 
-def _as_measured(found: Measured) -> MeasuredSize:
+def _as_measured(found: Measured) -> SizeCheck:
     """As `check_transfer` would have measured it; the width stands with a unit, as it reads it from there."""
     unit = Unit("plain", "body", "", "", found.width, 0, 0)
     stem = Unit("plain", "stem", "", "", found.width, 0, 0)
@@ -299,4 +298,4 @@ def _as_measured(found: Measured) -> MeasuredSize:
         )
         energies.append(Energy(hidden, step.readout.energy, step.readout.mean_square, step.loss))
     draws = tuple(draw.found for draw in found.persistent)
-    return MeasuredSize(found.size, Depth(found.depth, found.depth, (unit,)), EnergyOverSeeds(tuple(energies)), draws)
+    return SizeCheck(found.size, Depth(found.depth, found.depth, (unit,)), EnergyOverSeeds(tuple(energies)), draws)

@@ -20,7 +20,7 @@ import depthlr
 from depthlr.cli import main, options, transfer
 from depthlr.cli.app import VERBS, app, module_of
 from depthlr.energy import persistent
-from depthlr.law import OPTIMIZER_FAMILIES
+from depthlr.law.rules import OPTIMIZER_FAMILIES
 from depthlr.optimizers import OPTIMIZERS
 from depthlr.study import Data, Search, Training, sweep
 from depthlr.training.training import SCHEDULES

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthlr.energy import PersistentEnergy, rate_over_draws
-from depthlr.energy.persistent import DRAW_SCATTER
+from depthlr.energy.persistent import DRAW_SCATTER, PersistentEnergy, rate_over_draws
 from depthlr.errors import DepthlrError
 
 ENERGIES = st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=9)
@@ -60,5 +59,3 @@ def test_noise_hides_energies_in_all_draws_alike() -> None:
 def test_a_draw_without_a_rate_is_refused(energy) -> None:
     with pytest.raises(DepthlrError, match="no rate can be read"):
         rate_over_draws([of(1.0), of(energy)])
-    with pytest.raises(DepthlrError, match="no persistent energy"):
-        rate_over_draws([])

@@ -13,7 +13,7 @@ from torch.optim import SGD, AdamW
 
 from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
 from depthlr.data.batches import random_batches
-from depthlr.energy.given_optimizer import optimizers_of
+from depthlr.energy.step import optimizers_of
 from depthlr.models.build import build
 
 BATCHES = random_batches(torch.zeros(1, 12), (1, 3), 16, 5, seed=0)
@@ -140,9 +140,7 @@ def test_names_classes_and_partial_classes_take_the_parameters() -> None:
     ],
 )
 def test_a_factory_that_expects_parameters_is_told_what_to_write(make, factory) -> None:
-    sentence = (
-        r"is given the model, .* expects parameters: write lambda model: torch\.optim\.AdamW\(model\.parameters\("
-    )
+    sentence = r"a factory is given the model, such as lambda model: torch\.optim\.AdamW\(model\.parameters\("
     for measure in (update_energy, persistent_energy, suggest_rate):
         with pytest.raises(DepthlrError, match=sentence):
             measure(make(), BATCHES, F.cross_entropy, factory)

@@ -537,9 +537,15 @@ def test_no_rate_is_read_where_nothing_moves_or_the_change_overflows(value: floa
     assert "\n" not in str(caught.value)
 
 
-def test_a_last_batch_that_is_not_finite_is_named() -> None:
-    with pytest.raises(DepthlrError, match=r"readout's mean square is nan on the last batch, .* check the data"):
-        persistent_energy(made(), [*B, *NAN], F.cross_entropy)
+def test_a_last_batch_that_is_not_finite_gives_no_rate() -> None:
+    with pytest.raises(DepthlrError, match=r"persistent energy is nan, .* check the init"):
+        _ = persistent_energy(made(), [*B, *NAN], F.cross_entropy).rate
+
+
+@pytest.mark.parametrize("seeds", [(), 3, (0, None)])
+def test_seeds_are_a_list_of_whole_numbers(seeds) -> None:
+    with pytest.raises(DepthlrError, match=r"seeds is .*: give a .*whole number"):
+        update_energy_over_seeds(build, seeds, B, F.cross_entropy)
 
 
 # -- over initializations -----------------------------------------------------------------------------------------
@@ -586,9 +592,6 @@ def test_over_seeds_too_few_batches_are_shared() -> None:
 @pytest.mark.parametrize(
     ("seeds", "batches", "optimizer", "message"),
     [
-        ((), B, "sgd", "seeds is empty"),
-        (3, B, "sgd", r"seeds is 3: name them, such as range\(3\)"),
-        ((0, None), B, "sgd", "A seed is None: give a whole number"),
         ((0,), B, torch.optim.SGD(nn.Linear(2, 2).parameters()), "bound to one model"),
         ((0,), B[:2], "sgd", "three or more"),
         ((0,), [], "sgd", "batches is empty"),

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from depthlr import (
 )
 from depthlr.cli import main
 from depthlr.data.batches import random_batches
+from depthlr.energy import progress
 from depthlr.energy.progress import count_batch, labelled, measuring, progress_line, stderr_line, use_display
 
 BATCHES = random_batches(torch.zeros(1, 6), (1, 3), 16, 7, seed=0)
@@ -107,9 +109,12 @@ class Terminal(io.StringIO):
 def written(stream: io.StringIO, batches: int, seconds: float) -> str:
     """What stands on the stream after so many batches of so many seconds each."""
     clock = iter(place * seconds for place in range(batches + 1))
-    with stderr_line(stream, lambda: next(clock)) as tell:
-        for done in range(1, batches + 1):
-            tell("size 4", done, batches)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stderr", stream)
+        patched.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        with stderr_line() as tell:
+            for done in range(1, batches + 1):
+                tell("size 4", done, batches)
     return stream.getvalue()
 
 

@@ -312,7 +312,7 @@ def test_aggregators_and_relative_energy() -> None:
     assert found.aggregate("harmonic") <= found.aggregate("geometric") <= found.aggregate("arithmetic") == found.mean
     relative = [u.energy / u.mean_square for u in found.hidden]
     assert found.aggregate(relative=True) == pytest.approx(sum(relative) / len(relative))
-    with pytest.raises(DepthlrError, match="unknown aggregator"):
+    with pytest.raises(DepthlrError, match="The aggregate is 'median': choose from arithmetic, geometric, harmonic"):
         found.aggregate("median")
 
 

@@ -9,12 +9,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # a script's own folder is n
 
 from tests.integrations.tiny_gpt2 import make_trainer
 
-from depthlr.integrations.hf import rate_callback, step_batches
+from depthlr import transfer_rate
+from depthlr.integrations.hf import rate_callback, recipe_from_trainer, step_batches
 
 folder = Path(sys.argv[1])
 small, large = (make_trainer(folder / "run", layers, gradient_accumulation_steps=2) for layers in (1, 2))
 rank = large.args.process_index
-callback = rate_callback(large, 3e-3 * (1 + rank), small, seeds=2)
+recipes = recipe_from_trainer(small), recipe_from_trainer(large)
+callback = rate_callback(large, transfer_rate(3e-3 * (1 + rank), *recipes, seeds=2))
 large.add_callback(callback)
 large.train()
 batch = next(iter(step_batches(large)))["batch"]["input_ids"]

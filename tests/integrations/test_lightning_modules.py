@@ -7,7 +7,6 @@ import pickle
 import lightning
 import pytest
 import torch
-from lightning.pytorch.utilities import CombinedLoader
 from tests.integrations.tiny_lightning import Data, LitMLP, examples
 from torch import nn
 from torch.utils.data import DataLoader
@@ -52,7 +51,7 @@ def test_the_schedule_is_that_of_configure_optimizers_and_the_steps_are_the_trai
         recipe = recipe_from_lightning(Asking, data, trainer=trainer)
         assert (recipe.schedule, recipe.steps) == ("OneCycleLR", 3 * 24)
     assert transfer_rate(1e-2, recipe, recipe).rule == "constant"
-    with pytest.raises(DepthlrError, match=r"Asking failed .*not attached to a `Trainer`.: pass trainer= if it asks"):
+    with pytest.raises(DepthlrError, match=r"Asking failed: pass trainer= and .*not attached to a `Trainer`"):
         recipe_from_lightning(Asking, Data(), steps=200)
     assert recipe_from_lightning(Asking, Data(), schedule="onecycle").schedule == "onecycle"
 
@@ -129,11 +128,6 @@ class SetUp(Configured):
         pass
 
 
-class Empty(Configured):
-    def configure_model(self):
-        pass
-
-
 @pytest.mark.parametrize("kind", [Configured, SetUp])
 @pytest.mark.parametrize("anew", [False, True])
 def test_layers_are_built_where_a_run_builds_them(kind, anew: bool) -> None:
@@ -145,92 +139,16 @@ def test_layers_are_built_where_a_run_builds_them(kind, anew: bool) -> None:
 
 
 def test_layers_that_cannot_be_built_are_named() -> None:
-    with pytest.raises(DepthlrError, match=r"SetUp failed .*: pass trainer= and the LightningDataModule if"):
+    with pytest.raises(DepthlrError, match=r"SetUp failed: pass trainer= and the LightningDataModule if"):
         recipe_from_lightning(SetUp, Data())
-    with pytest.raises(DepthlrError, match=r"Empty has no parameters after __init__, setup.'fit'. and configure_model"):
-        recipe_from_lightning(Empty, Data())
-
-
-class OfTwo(LitMLP):
-    def training_step(self, batch, batch_idx):
-        return super().training_step(batch["a"], batch_idx) + super().training_step(batch["b"], batch_idx)
-
-
-class TwoLoaders(Data):
-    def __init__(self, combined: bool) -> None:
-        super().__init__()
-        self.combined = combined
-
-    def train_dataloader(self):
-        loaders = {name: DataLoader(self.rows, batch_size=size) for name, size in (("a", 4), ("b", 8))}
-        return CombinedLoader(loaders, "min_size") if self.combined else loaders
-
-
-@pytest.mark.parametrize("combined", [False, True])
-def test_a_batch_of_several_loaders_is_what_training_step_gets(combined: bool) -> None:
-    recipe = recipe_from_lightning(OfTwo, TwoLoaders(combined), accumulate_grad_batches=2)
-    batches = [batch["batch"] for batch in recipe.batches]
-    assert len(batches) == (6 if combined else 12)
-    assert [len(batches[0][name][0]) for name in "ab"] == [8, 16]
-    fit(OfTwo(4), TwoLoaders(combined), small=OfTwo, rule="measured")
-    loaders = TwoLoaders(combined)
-    loaders.setup("fit")
-    fit(OfTwo(4), loaders.train_dataloader(), small=OfTwo, rule="measured")
-
-
-class ByHand(LitMLP):
-    """Two optimizers, which step in `training_step`."""
-
-    def __init__(self, layers: int = 2, lr: float = 1e-2) -> None:
-        super().__init__(layers, lr)
-        self.automatic_optimization = False
-
-    def training_step(self, batch, batch_idx):
-        for one in self.optimizers():
-            with one.toggle_model():
-                loss = super().training_step(batch, batch_idx)
-                one.zero_grad()
-                self.manual_backward(loss)
-                self.clip_gradients(one, 1.0)
-                one.step()
-        self.lr_schedulers().step()
-
-    def configure_optimizers(self):
-        first = torch.optim.SGD(self.body.parameters(), lr=self.lr)
-        second = torch.optim.AdamW(self.head.parameters(), lr=self.lr / 10)
-        return [first, second], [torch.optim.lr_scheduler.ConstantLR(first, 1.0)]
-
-
-def test_a_module_that_optimizes_by_hand_is_carried_by_depth() -> None:
-    module = ByHand(5)
-    weights = module.head.weight.detach().clone()
-    recipes = [recipe_from_lightning(build, Data(), steps=1000) for build in (ByHand, module)]
-    carried = transfer_rate(1e-2, *recipes)
-    assert (carried.rule, carried.source_depth, carried.target_depth) == ("constant", 3, 6)
-    assert torch.equal(module.head.weight, weights)
-    assert module.head.weight.grad is None
-    with pytest.raises(DepthlrError, match=r"optimizes by hand.*transfer_rate\(rate, Net\(4\), Net\(16\).*\.factor"):
-        transfer_rate(1e-2, *recipes, rule="measured")
-    callback = fit(module, Data(), small=ByHand, rule="constant")
-    rates = [group["lr"] for one in module.optimizers() for group in one.param_groups]
-    assert rates == pytest.approx([callback.report.rate, callback.report.rate / 10])
-
-
-class WithoutOptimizer(LitMLP):
-    def configure_optimizers(self):
-        return None
 
 
 def test_what_cannot_be_right_is_refused() -> None:
     with pytest.raises(DepthlrError, match="large= builds parameters of other shapes than the module of the run"):
         fit(LitMLP(5), Data(), small=LitMLP, large=lambda: LitMLP(4), rule="constant")
-    with pytest.raises(DepthlrError, match="configure_optimizers of WithoutOptimizer returned None"):
-        fit(WithoutOptimizer(5), Data(), small=WithoutOptimizer)
-    with pytest.raises(DepthlrError, match=r"no option sedes= \(did you mean 'seeds'\?\): leave it out"):
-        rate_callback(1e-2, LitMLP, sedes=2)
     with pytest.raises(DepthlrError, match="The rate is '1e-2'"):
         rate_callback("1e-2", LitMLP)
-    with pytest.raises(DepthlrError, match="no number 'rate': name the attribute"):
+    with pytest.raises(DepthlrError, match="no number 'rate' and neither"):
         fit(LitMLP(5), Data(), small=LitMLP, attr_name="rate")
 
 

@@ -78,18 +78,6 @@ class Scheduled(LitMLP):
         }
 
 
-class WithoutAttribute(Scheduled):
-    """Its rate is a number in the code. The name is that of no attribute."""
-
-    def __init__(self, layers: int = 2, kind: str = "none", written: float = 1e-2) -> None:
-        super().__init__(layers, kind=kind)
-        del self.lr, self._hparams["lr"]
-        self.__dict__["written"] = written
-
-    def rate(self) -> float:
-        return self.__dict__["written"]
-
-
 class Rates(lightning.Callback):
     def __init__(self):
         self.seen = []
@@ -117,21 +105,6 @@ def test_rates_are_those_of_lr_written_by_hand(kind: str, head: float) -> None:
     assert module.hparams.lr == callback.report.rate == pytest.approx(1e-2 * 2**-1.5)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SCHEDULES if kind not in ("own", "cosine")])  # eta_min is a rate
-def test_without_an_attribute_all_rates_change_by_one_factor(kind: str, recwarn) -> None:
-    callback = rate_callback(1e-2, small=lambda: WithoutAttribute(2, kind), rule=ByLaw(), energies=False)
-    rates, _ = fit(WithoutAttribute(5, kind, 0.5), callback)
-    by_hand, _ = fit(WithoutAttribute(5, kind, callback.report.rate))
-    assert rates == pytest.approx(by_hand)
-    assert not [warned for warned in recwarn if "holds a rate of its own" in str(warned.message)]
-
-
-def test_a_schedule_that_cannot_be_scaled_is_named() -> None:
-    callback = rate_callback(1e-2, small=lambda: WithoutAttribute(2, "own"), rule=ByLaw(), energies=False)
-    with pytest.warns(UserWarning, match="Falling holds a rate of its own, which was not scaled: give the module"):
-        fit(WithoutAttribute(5, "own", 0.5), callback)
-
-
 class OtherName(Scheduled):
     """Reads another attribute than `lr`."""
 
@@ -153,8 +126,8 @@ def test_an_attribute_that_nothing_reads_is_named() -> None:
 
 def test_the_peak_is_the_rate_that_is_compared(recwarn) -> None:
     rate = 1e-2 * 2**-1.5
-    for module in (Scheduled(5, rate, "onecycle"), WithoutAttribute(5, "onecycle", rate)):
-        fit(module, rate_callback(1e-2, small=LitMLP, rule=ByLaw(), energies=False, set_rate=False))
+    callback = rate_callback(1e-2, small=LitMLP, rule=ByLaw(), energies=False, set_rate=False)
+    fit(Scheduled(5, rate, "onecycle"), callback)
     assert not [warned for warned in recwarn if "lies outside" in str(warned.message)]
 
 

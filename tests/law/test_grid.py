@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law import log_grid
+from depthlr.law.curve import log_grid
 
 
 @given(st.floats(-8, -1), st.floats(0.1, 6), st.integers(2, 100))

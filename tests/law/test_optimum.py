@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law import optimum
+from depthlr.law.curve import optimum
 
 curves = st.lists(st.floats(0, 10) | st.just(math.inf), min_size=1, max_size=30)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.law.pathsum_graph import log_pathsum_graph
 
 from depthlr.errors import DepthlrError
-from depthlr.law.rules import UnitCounts, log_pathsum, pathsum_transfer, transfer_by_power
+from depthlr.law.rules import log_pathsum, pathsum_transfer, transfer_by_power
 
 
 def path_lengths(predecessors, weighted, source, node):
@@ -103,7 +103,7 @@ def test_on_plain_stacks_pathsum_is_the_law(rate, source, target):
 
 
 def test_on_residual_stacks_pathsum_falls_exponentially():
-    source, target = UnitCounts(plain=2, residual=100), UnitCounts(plain=2, residual=110)
+    source, target = (2, 100), (2, 110)
     expected = math.sqrt(binomial_sum(2, 100) / binomial_sum(2, 110))
     assert pathsum_transfer(1.0, source=source, target=target) == pytest.approx(expected, rel=1e-12)
     assert expected < 2**-5  # ten more blocks: 2^10 times as many paths

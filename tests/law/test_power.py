@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law import LAW_EXPONENT, transfer_by_power
+from depthlr.law.rules import LAW_EXPONENT, transfer_by_power
 
 rates = st.floats(1e-6, 10)
 depths = st.floats(1, 1000)

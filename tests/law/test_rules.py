@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depthlr.errors import DepthlrError
-from depthlr.law.rules import FAMILIES, RULES, DepthRule, rule_named, transfer_by_power
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES, DepthRule, rule_named, transfer_by_power
 
 
 def test_every_rule_is_found_by_its_name_and_says_what_it_assumes():
@@ -74,9 +74,9 @@ def test_a_name_like_no_other_gets_no_hint():
     assert "did you mean" not in str(caught.value)
 
 
-def test_muon_counts_as_adam_and_the_error_for_a_wrong_family_says_so():
-    assert "Muon" in FAMILIES["adam"]
-    with pytest.raises(DepthlrError, match="Muon"):
+def test_muon_counts_as_adam_and_a_wrong_family_is_an_error():
+    assert OPTIMIZER_FAMILIES["muon"] == "adam"
+    with pytest.raises(DepthlrError, match="The optimizer family is 'muon': choose from sgd, adam"):
         RULES["law"].carry_depths(1e-2, 8, 32, "muon")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from depthlr.energy import Energy, EnergyOverSeeds, UnitEnergy
+from depthlr.energy.energy import Energy, EnergyOverSeeds, UnitEnergy
 from depthlr.study import Models, Record, Results, Search, Study, Training
 from depthlr.trace.units import Unit
 from depthlr.training.cell import Cell

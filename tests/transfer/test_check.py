@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from depthlr import DepthlrError, check_transfer, init_
 from depthlr.data import batch_order, load_digits
 from depthlr.data.batches import random_batches
-from depthlr.energy import PersistentEnergy, rate_over_draws
-from depthlr.energy.given_optimizer import LARGEST_GROUP
+from depthlr.energy.persistent import PersistentEnergy, rate_over_draws
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT
-from depthlr.transfer.check import SizeMeasurement, Verdict, compare_sizes, law_problems
+from depthlr.transfer.check import SizeCheck, Verdict, compare_sizes, law_problems
 
 DIGITS = load_digits()
 ALL = [DIGITS.batch(indices) for indices in batch_order(len(DIGITS), 64, 17, 0)]
@@ -99,9 +99,9 @@ def test_models_that_are_alike_under_every_seed_say_nothing_of_scatter() -> None
     assert "let the builder draw anew" in str(found)
 
 
-def measured(plain, *energies: tuple[float, float]) -> SizeMeasurement:
+def measured(plain, *energies: tuple[float, float]) -> SizeCheck:
     found = tuple(PersistentEnergy(energy, total, 1.0, 1.0, 4) for energy, total in energies)
-    return SizeMeasurement(plain.sizes[0].size, plain.sizes[0].depth, plain.sizes[0].energies, found)
+    return SizeCheck(plain.sizes[0].size, plain.sizes[0].depth, plain.sizes[0].energies, found)
 
 
 def test_the_geometric_mean_decides_the_rate_and_the_seeds_its_scatter(plain) -> None:
@@ -322,12 +322,12 @@ def test_a_loader_is_read_once() -> None:
     ("options", "message"),
     [
         ({"sizes": [4]}, "two sizes or more"),
-        ({"sizes": 4}, "sizes is 4: name two sizes or more"),
-        ({"sizes": None}, "sizes is None: name two sizes or more"),
+        ({"sizes": 4}, "sizes is 4: give a list of whole numbers"),
+        ({"sizes": None}, "sizes is None: give a list of whole numbers"),
         ({"sizes": [8, 4]}, "from small to large"),
-        ({"sizes": [4, 4]}, "each once"),
-        ({"sizes": [0, 4]}, "A size is 0: give a whole number"),
-        ({"sizes": [2.5, 4]}, "A size is 2.5: give a whole number"),
+        ({"sizes": [4, 4]}, "sizes has 4 twice"),
+        ({"sizes": [0, 4]}, "an entry of sizes is 0: give a whole number"),
+        ({"sizes": [2.5, 4]}, "an entry of sizes is 2.5: give a whole number"),
         ({"batches": []}, "batches is empty"),
         ({"batches": (X, Y)}, "batches holds 1, .* three or more"),
         ({"batches": FEW[:2]}, "batches holds 2, .* three or more"),

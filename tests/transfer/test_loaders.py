@@ -15,9 +15,10 @@ from tests.over_seeds import persistent_energy_over_seeds
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from depthlr import DepthlrError, check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
-from depthlr.energy import PersistentEnergy, rate_over_draws, update_energy_over_seeds
+from depthlr import check_transfer, persistent_energy, suggest_rate, transfer_rate, update_energy
+from depthlr.energy import PersistentEnergy, update_energy_over_seeds
 from depthlr.energy.batches import GRADIENT_BATCHES, batches_for_seeds
+from depthlr.energy.persistent import rate_over_draws
 from depthlr.models.mlp import MLP
 from depthlr.transfer.measured import Measured
 
@@ -211,15 +212,6 @@ def test_a_loader_of_a_stream_has_no_length_and_is_counted() -> None:
     assert persistent_energy_over_seeds(mlp, (0, 1), loader, F.cross_entropy, limit=5) == persistent_energy_over_seeds(
         mlp, (0, 1), list(loader), F.cross_entropy, limit=5
     )
-
-
-def test_a_length_that_promises_too_much_is_named() -> None:
-    class Promising(Stream):
-        def __len__(self) -> int:
-            return 100
-
-    with pytest.raises(DepthlrError, match="ended before its length said so"):
-        persistent_energy_over_seeds(mlp, range(3), Promising(8), F.cross_entropy, limit=4)
 
 
 @pytest.mark.parametrize("count", [5, 2 * EACH - 1, 2 * EACH, 2 * EACH + 3])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from depthlr import DepthlrError, Recipe, init_, transfer_rate
-from depthlr.energy.given_optimizer import LARGEST_GROUP
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law import RULES
 from depthlr.law.carried_rate import (
     AS_INIT,
@@ -170,8 +170,8 @@ def test_steps_of_a_recipe_are_counted(steps) -> None:
         transfer_rate(0.1, 10, 20, steps=steps)
 
 
-@pytest.mark.parametrize("schedule", ["constnat", "Constant", "CONSTANT", " constant", "", " ", 3, lambda step: 1.0])
-def test_a_schedule_is_a_name_and_no_misspelt_constant(schedule) -> None:
+@pytest.mark.parametrize("schedule", ["", " ", 3, lambda step: 1.0])
+def test_a_schedule_is_a_name(schedule) -> None:
     with pytest.raises(DepthlrError, match="schedule is"):
         transfer_rate(0.1, 10, 20, schedule=schedule)
 
@@ -207,7 +207,7 @@ def test_a_trainer_is_told_where_its_recipe_comes_from() -> None:
 
 
 def test_a_model_that_has_no_example_asks_for_one_or_for_recipes() -> None:
-    with pytest.raises(DepthlrError, match="pass example= or batches=, or two recipes that have one"):
+    with pytest.raises(DepthlrError, match="pass example= or batches=, or two recipes with one"):
         transfer_rate(0.1, Net(2), Net(4))
 
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
-from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
 from depthlr.energy.persistent import LARGE_ERROR, readout_size_note
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.suggest import BALANCED, ENERGY_ALONE, RECURRENT_NOTE, SCHEDULE_NOTES, predicted_fall
 
@@ -140,16 +140,16 @@ def test_momentum_leads_to_the_middle_between_the_first_step_and_the_long_run(op
 
 
 @pytest.mark.parametrize(
-    ("stem", "body", "factor", "differ"),
+    ("stem", "body", "factor"),
     [
-        ({"momentum": 0.9, "lr": 0.0}, {"momentum": 0.5}, 0.5, False),
-        ({"momentum": 0.9, "frozen": True}, {"momentum": 0.5}, 0.5, False),
-        ({"momentum": 1.0, "frozen": True}, {}, 1.0, False),
-        ({"momentum": 0.9}, {"momentum": 0.5}, 0.1, True),
-        ({"momentum": 0.9, "lr": 0.0, "initial_lr": 1e-3}, {}, 0.1, True),
+        ({"momentum": 0.9, "lr": 0.0}, {"momentum": 0.5}, 0.5),
+        ({"momentum": 0.9, "frozen": True}, {"momentum": 0.5}, 0.5),
+        ({"momentum": 1.0, "frozen": True}, {}, 1.0),
+        ({"momentum": 0.9}, {"momentum": 0.5}, 0.1),
+        ({"momentum": 0.9, "lr": 0.0, "initial_lr": 1e-3}, {}, 0.1),
     ],
 )
-def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, factor, differ) -> None:
+def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, factor) -> None:
     model, stem = resnet().double(), dict(stem)
     first, *rest = model.parameters()
     first.requires_grad_(not stem.pop("frozen", False))
@@ -161,7 +161,6 @@ def test_only_groups_that_move_count_and_the_largest_momentum_rules(stem, body, 
     found = suggest_rate(model, PRECISE, F.cross_entropy, optimizer())
     plain = rate(model, optimizer(momentum=0.0), batches=PRECISE)
     assert found.rate == pytest.approx(math.sqrt(factor) * plain, rel=1e-6)
-    assert any("group where it adds most" in note for note in found.notes) is differ
 
 
 @pytest.mark.parametrize("first", ["frozen", "empty", "zero"])

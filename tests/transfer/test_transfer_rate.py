@@ -15,11 +15,9 @@ from torch import nn
 import depthlr
 from depthlr import DepthlrError, init_, persistent_energy, transfer_rate, update_energy, update_energy_over_seeds
 from depthlr.data.batches import random_batches
-from depthlr.energy import rate_over_draws
-from depthlr.energy.given_optimizer import LARGEST_GROUP
 from depthlr.energy.initializations import EVAL_MODE_NOTE
-from depthlr.energy.persistent import SEEDS
-from depthlr.law import OPTIMIZER_FAMILIES, RULES
+from depthlr.energy.persistent import SEEDS, rate_over_draws
+from depthlr.energy.step import LARGEST_GROUP
 from depthlr.law.carried_rate import (
     ADAPTIVE,
     AS_INIT,
@@ -36,6 +34,7 @@ from depthlr.law.carried_rate import (
     PRE_NORM,
     UNSEEN,
 )
+from depthlr.law.rules import OPTIMIZER_FAMILIES, RULES
 from depthlr.models.build import build
 from depthlr.models.convolution import ResNet
 from depthlr.transfer.measured import NOT_COMPARED, Measured, MeasuredChange
@@ -384,7 +383,9 @@ def test_the_law_counts_what_functions_build_on_an_example_or_a_batch() -> None:
 def test_an_unknown_optimizer_or_family_is_refused_by_every_rule_of_depth(rule) -> None:
     with pytest.raises(DepthlrError, match=r"the optimizer is 'adamm' \(did you mean 'adam'"):
         transfer_rate(0.1, 4, 8, rule=rule, optimizer="adamm")
-    with pytest.raises(DepthlrError, match="There is no optimizer family 'Adam': choose one of 'sgd'"):
+    with pytest.raises(
+        DepthlrError, match=r"The optimizer family is 'Adam' \(did you mean 'adam'\?\): choose from sgd, adam"
+    ):
         transfer_rate(0.1, 4, 8, rule=rule, family="Adam")
 
 
@@ -409,7 +410,7 @@ def headless() -> ResNet:
         (lambda: transfer_rate(0.1, resnet(2), resnet(3), X, rule="pathsum", optimizer="adam"), "about SGD"),
         (
             lambda: transfer_rate(0.1, 4, 6, rule="depth-mup", optimizer=lambda model: torch.optim.SGD(model)),
-            "expects parameters: write lambda model",
+            "a factory is given the model, such as lambda model",
         ),
         (lambda: transfer_rate(0.1, "vit", 6), "a model or a depth"),
         (lambda: transfer_rate(0.1, resnet(2), 6), "needs an example"),

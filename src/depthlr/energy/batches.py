@@ -48,10 +48,9 @@ def batches_for_seeds(batches: Any, seeds: int, limit: int | None, seed: int) ->
     if seeds == 1:
         only = read_three_or_more(batches, limit, seed)
         return SeedBatches(only[0], len(only), iter([only]))
-    _check_limit(limit)
     given = _as_iterable(batches)
     use_all = limit is None and isinstance(given, Sequence)
-    size = PERSISTENT_BATCHES if limit is None else limit
+    size = PERSISTENT_BATCHES if limit is None else check.count("limit", limit, least=3)
     if isinstance(given, Iterator):  # it can be read only once, so it is stored to be counted
         given = _read_next(given, size * seeds, seed)
     count = _count_batches(given, size * seeds, seed)
@@ -62,7 +61,7 @@ def batches_for_seeds(batches: Any, seeds: int, limit: int | None, seed: int) ->
     if count < size * seeds:
         return SeedBatches(start[0], len(start), repeat(start, seeds))
     # Keep no reference to a share, so that its memory is free before the next one is read.
-    rest = (_require_full_share(_read_next(source, size, seed + place), size) for place in range(1, seeds))
+    rest = (_read_next(source, size, seed + place) for place in range(1, seeds))
     return SeedBatches(start[0], size, chain(iter([start]), rest))
 
 
@@ -81,12 +80,6 @@ def _count_batches(batches: Any, most: int, seed: int) -> int:
             return sum(1 for _ in islice(batches, most))
 
 
-def _require_full_share(found: list[Any], size: int) -> list[Any]:
-    if len(found) < size:
-        raise DepthlrError("batches ended before its length said so: pass a list of them.")
-    return found
-
-
 def read_three_or_more(batches: Any, limit: int | None, seed: int) -> list[Any]:
     """Read three or more batches.
 
@@ -98,21 +91,16 @@ def read_three_or_more(batches: Any, limit: int | None, seed: int) -> list[Any]:
     Raises:
         DepthlrError: If there are fewer than three.
     """
-    _check_limit(limit)
+    if limit is not None:
+        check.count("limit", limit, least=3)
     return _require_three(read_batches(batches, limit, PERSISTENT_BATCHES, seed))
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and check.count("limit", limit, least=1) < 3:
-        raise DepthlrError(f"limit is {limit}, and telling what batches agree on takes three or more.")
 
 
 def _require_three(found: list[Any]) -> list[Any]:
     if len(found) < 3:
         held = f"holds {len(found)}" if found else "is empty"
         raise DepthlrError(
-            f"batches {held}, and telling what batches agree on takes three or more: two to learn from, one to see the "
-            f"step on; {PERSISTENT_BATCHES} are a good number."
+            f"batches {held}, and a measurement takes three or more; {PERSISTENT_BATCHES} are a good number."
         )
     return found
 

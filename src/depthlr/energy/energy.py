@@ -8,7 +8,7 @@ S_l       = mean over coordinates and examples of (Delta z_l)^2        (Eq. 4, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log10
 from statistics import fmean, median, stdev
@@ -27,10 +27,10 @@ from depthlr.energy.gradient import (
     seeded_run,
     unwrap_measurable,
 )
-from depthlr.energy.initializations import check_draws, draw_models
+from depthlr.energy.initializations import draw_models
 from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import check_fits_any_model, step_direction
 from depthlr.energy.tensors import mean_product
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
@@ -78,30 +78,38 @@ class Energy:
 
     def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
         """Energy of the typical unit: arithmetic (the paper's), geometric or harmonic mean."""
-        if how not in AGGREGATORS:
-            raise DepthlrError(f"unknown aggregator {how!r}: known are {', '.join(AGGREGATORS)}.")
-        values = [u.relative if relative else u.energy for u in self.hidden]
-        return AGGREGATORS[how](values)
+        check.one_of("The aggregate", how, AGGREGATORS)
+        return AGGREGATORS[how](u.relative if relative else u.energy for u in self.hidden)
 
     @property
     def rate(self) -> float:
         """The AM-muP rate: mean energy 1. S-bar(rate) = rate^2 S-bar(1) = 1."""
-        if self.mean <= 0:
-            raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
-        return float(self.mean**-0.5)
+        return rate_of(self.mean)
 
     def __str__(self) -> str:
-        rows = [
-            f"{i:>4}  {u.unit.kind:<8}  {u.energy:>10.3e}  {u.unit.branch or u.unit.path}"
-            for i, u in enumerate(self.units, 1)
-        ]
+        rows = [f"{i:>4}  {kind:<8}  {energy:>10}  {weight}" for i, kind, energy, weight in self._rows]
         rate = f"mean energy 1 at rate {self.rate:.3e}" if self.mean > 0 else "no unit before the head moves"
         top = f"mean energy {self.mean:.3e}, readout energy {self.readout:.3e}; {rate}"
         return "\n".join([top, *rows])
 
     def _repr_html_(self) -> str:
-        rows = [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
-        return html_table(str(self).partition("\n")[0], ("unit", "kind", "energy at rate 1", "last weight"), rows)
+        columns = ("unit", "kind", "energy at rate 1", "last weight")
+        return html_table(str(self).partition("\n")[0], columns, self._rows)
+
+    @property
+    def _rows(self) -> list[tuple[int, str, str, str]]:
+        return [(i, u.unit.kind, f"{u.energy:.3e}", u.unit.branch or u.unit.path) for i, u in enumerate(self.units, 1)]
+
+
+def rate_of(mean_energy: float) -> float:
+    """The rate at which a mean energy, measured at rate 1, is 1.
+
+    Args:
+        mean_energy: Of one step at rate 1.
+    """
+    if mean_energy <= 0:
+        raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
+    return float(mean_energy**-0.5)
 
 
 def update_energy(
@@ -189,16 +197,13 @@ def _average(energies: list[Energy]) -> Energy:
         raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
     units = []
     for same in zip(*(m.units for m in energies), strict=True):
-        energy = _mean(u.energy for u in same)
-        units.append(UnitEnergy(same[0].unit, energy, _mean(u.mean_square for u in same)))
-    readout = _mean(m.readout for m in energies)
-    size = _mean(m.readout_mean_square for m in energies)
-    return Energy(tuple(units), readout, size, _mean(m.loss for m in energies))
-
-
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return sum(numbers) / len(numbers)
+        units.append(UnitEnergy(same[0].unit, fmean(u.energy for u in same), fmean(u.mean_square for u in same)))
+    return Energy(
+        tuple(units),
+        fmean(m.readout for m in energies),
+        fmean(m.readout_mean_square for m in energies),
+        fmean(m.loss for m in energies),
+    )
 
 
 @dataclass(frozen=True)
@@ -232,9 +237,7 @@ class EnergyOverSeeds:
     @property
     def rate(self) -> float:
         """Rate at which the median over initializations of the mean energy is 1."""
-        if self.mean_energy.median <= 0:
-            raise DepthlrError("the step moves no unit before the head, so no rate gives a mean energy of 1.")
-        return float(self.mean_energy.median**-0.5)
+        return rate_of(self.mean_energy.median)
 
     @property
     def units(self) -> tuple[UnitEnergy, ...]:
@@ -269,7 +272,8 @@ def update_energy_over_seeds(
         limit: As in `update_energy`.
         options: Other options of `update_energy`.
     """
-    check_draws(seeds, optimizer)
+    check.counts("seeds", seeds, least=0)
+    check_fits_any_model(optimizer)
     seed = check.seed("The seed", seed)
     batches = read_batches(batches, limit, ENERGY_BATCHES, seed)  # once: a loader may give others the next time
     energies = []

@@ -101,8 +101,8 @@ def loss_gradients(
     Raises:
         DepthlrError: If the model cannot run, or the loss has no gradient.
     """
-
-    leaves = _leaves_of(parameters)
+    # Detached copies, which share the memory of the parameters, are leaves of a new autograd graph.
+    leaves = {name: p.detach().requires_grad_(p.requires_grad) for name, p in parameters.items()}
 
     def attempt(recorder: Recorder | None) -> LossGradients:
         arguments, target = split_batch(batch, next(iter(parameters.values())).device)
@@ -136,11 +136,6 @@ def _run(model: nn.Module, leaves: dict[str, Tensor], arguments: Arguments) -> A
             raise
         except Exception as error:
             raise cannot_run(error) from error
-
-
-def _leaves_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """Detached copies of the parameters that share memory and are leaves of a new autograd graph."""
-    return {n: p.detach().requires_grad_(p.requires_grad) for n, p in parameters.items()}
 
 
 def _check_followed(output: Any, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -206,7 +201,7 @@ def _gradients_of(
     loss: Tensor, leaves: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, Tensor]:
     """Gradients by parameter name, through the model and through a penalty that reads parameters directly."""
-    if _has_reentrant_checkpoint(loss):
+    if any(node.name() == "CheckpointFunctionBackward" for node in _graph_behind(loss)):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     moving = [n for n, leaf in leaves.items() if leaf.requires_grad]
     through_model, directly = [leaves[n] for n in moving], [parameters[n] for n in moving]
@@ -218,10 +213,6 @@ def _gradients_of(
     if not gradients:  # the loss may still move with inputs that require a gradient
         raise DepthlrError(NO_GRADIENT)
     return gradients
-
-
-def _has_reentrant_checkpoint(loss: Tensor) -> bool:
-    return any(node.name() == "CheckpointFunctionBackward" for node in _graph_behind(loss))
 
 
 def _graph_behind(tensor: Tensor) -> set[Any]:

@@ -7,9 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from depthlr import check
 from depthlr.energy.batches import inputs_of
-from depthlr.energy.given_optimizer import check_fits_any_model
 from depthlr.energy.gradient import unwrap_measurable
 from depthlr.energy.tensors import as_real
 from depthlr.errors import DepthlrError, one_sentence_errors
@@ -32,22 +30,6 @@ def depth_on(model: nn.Module, batch: Any, units: Units = None) -> Depth:
         units: As in `effective_depth`.
     """
     return effective_depth(model, inputs_of(model, batch), units=units)
-
-
-def check_draws(seeds: Sequence[int], optimizer: Any) -> None:
-    """Raise unless several new models can be measured.
-
-    Args:
-        seeds: One model is built for each.
-        optimizer: A factory or a name, since every model is new.
-    """
-    if not isinstance(seeds, Sequence):
-        raise DepthlrError(f"seeds is {seeds!r}: name them, such as range(3).")
-    if not seeds:
-        raise DepthlrError("seeds is empty: name at least one.")
-    for seed in seeds:
-        check.seed("A seed", seed)
-    check_fits_any_model(optimizer)
 
 
 class Draws:
@@ -112,13 +94,9 @@ def build_model(build: Build, seed: int | None = None) -> nn.Module:
         DepthlrError: `build` fails or returns no model.
     """
     if isinstance(build, nn.Module) or not callable(build):
-        raise DepthlrError(
-            f"a function that builds the model is wanted, not a {type(build).__name__}: write lambda: ...."
-        )
+        raise DepthlrError(f"a function that builds the model is wanted, not a {type(build).__name__}.")
     with one_sentence_errors("the function that builds the model failed"), preserve_random_states(seed):
         model = build()  # the caller draws from its own states
     if not isinstance(model, nn.Module):
-        raise DepthlrError(
-            f"the function that builds the model gave a {type(model).__name__}: let it return the model."
-        )
+        raise DepthlrError(f"the function that builds the model gave a {type(model).__name__}, not a model.")
     return model

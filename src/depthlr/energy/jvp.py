@@ -12,11 +12,10 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from itertools import count
 from typing import Any
 
 import torch
-import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.function import BackwardCFunction
@@ -36,6 +35,8 @@ from depthlr.trace.recorder import OnValue, Watch
 DIFFERENCES = (1e-4, 1e-5, 2e-6)
 EXACT = 0.01  # relative error at which no smaller difference is tried
 LARGEST_ERROR = 0.1  # of a central difference, relative; beyond it nothing is measured
+OUTPUT = "output"
+Values = dict[Any, Tensor]  # by watched node, and by (OUTPUT, place) for what the model returns
 DETACHING = (Tensor.detach, torch.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
 
 
@@ -82,7 +83,7 @@ class _Run:
         duals = {n: p.detach() for n, p in self.parameters.items()}
         for name, change in self.direction.items():
             duals[name] = _make_dual(duals[name], change)
-        with _plain_checkpoints(), _hidden_custom_tangents(), _KeepTangents():
+        with _hidden_custom_tangents(), _KeepTangents():
             return self._called(duals, watch)
 
     def _called(self, weights: dict[str, Tensor], watch: Watch | None) -> Any:
@@ -101,70 +102,60 @@ class _Run:
             watch: It sees dual tensors as in a forward-mode pass.
             reason: Why there is no forward-mode pass.
         """
+        missing = f"an operation of the model has no forward-mode derivative in this PyTorch ({reason})"
         size = _norm(self.parameters[name].detach() for name in self.direction) / _norm(self.direction.values())
-        error, near = math.inf, None
+        error, changes = math.inf, {}
         for step in DIFFERENCES:
             found = self._difference(watch, step * size)
-            estimate = found.relative_error(self._difference(watch, 2 * step * size))
-            if near is None or estimate < error:
-                error, near = estimate, found
+            estimate = _relative_error(found, self._difference(watch, 2 * step * size))
+            if estimate < error:
+                error, changes = estimate, found
             if error <= EXACT:
                 break
-        if near is None or not error <= LARGEST_ERROR:
+        if error > LARGEST_ERROR:
             raise DepthlrError(
-                f"an operation of the model has no forward-mode derivative in this PyTorch ({reason}), and finite "
-                f"differences are not exact enough (relative error {error:.2g}): replace the operation, such as the "
-                "grouped product of experts by the batched one."
+                f"{missing}, and finite differences are not exact enough (relative error {error:.2g}): replace the "
+                "operation, such as the grouped product of experts by the batched one."
             )
         warnings.warn(
-            f"an operation of the model has no forward-mode derivative in this PyTorch ({reason}): the step is "
-            f"measured by finite differences, with a relative error of about {error:.1g}.",
+            f"{missing}: the step is measured by finite differences, with a relative error of about {error:.1g}.",
             stacklevel=4,
         )
 
         if watch is not None:
-            watch = replace(watch, on_value=_with_tangents(watch.on_value, near.seen))
+            watch = replace(watch, on_value=_with_tangents(watch.on_value, changes))
         with preserve_state(self.model):
             output = self._called({n: p.detach() for n, p in self.parameters.items()}, watch)
-        changes = iter(near.outputs)
+        place = count()
 
         def dual(tensor: Tensor) -> Tensor:
-            return _make_dual(tensor, next(changes)) if has_floats(tensor) else tensor
+            return _make_dual(tensor, changes[OUTPUT, next(place)]) if has_floats(tensor) else tensor
 
         return tree_map_only(Tensor, dual, output)
 
-    def _difference(self, watch: Watch | None, step: float) -> _Values:
+    def _difference(self, watch: Watch | None, step: float) -> Values:
         plus, minus = self._values(watch, step), self._values(watch, -step)
-        seen = {node: (value - minus.seen[node]) / (2 * step) for node, value in plus.seen.items()}
-        outputs = [(a - b) / (2 * step) for a, b in zip(plus.outputs, minus.outputs, strict=True)]
-        return _Values(seen, outputs)
+        return {key: (value - minus[key]) / (2 * step) for key, value in plus.items()}
 
-    def _values(self, watch: Watch | None, step: float) -> _Values:
+    def _values(self, watch: Watch | None, step: float) -> Values:
         """What the run computes at the weights after a step of this length."""
         weights = {name: p.detach() for name, p in self.parameters.items()}
         for name, change in self.direction.items():
             weights[name] = weights[name] + step * change
-        seen: dict[int, Tensor] = {}
+        values: Values = {}
 
         def keep(node: int, value: Tensor) -> None:
-            seen[node] = value.clone()
+            values[node] = value.clone()
 
         with preserve_state(self.model):
             output = self._called(weights, watch and replace(watch, on_value=keep))
-        return _Values(seen, [t for t in tree_leaves(output) if isinstance(t, Tensor) and has_floats(t)])
+        returned = [one for one in tree_leaves(output) if isinstance(one, Tensor) and has_floats(one)]
+        return values | {(OUTPUT, place): one for place, one in enumerate(returned)}
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Values, or their changes: those of watched nodes, and those that the model returned."""
-
-    seen: dict[int, Tensor]
-    outputs: list[Tensor]
-
-    def relative_error(self, other: _Values) -> float:
-        """The largest difference between these values and the others, relative to these."""
-        pairs = zip([*self.seen.values(), *self.outputs], [*other.seen.values(), *other.outputs], strict=True)
-        return max(_norm([mine - others]) / (_norm([mine]) or 1.0) for mine, others in pairs)
+def _relative_error(changes: Values, others: Values) -> float:
+    """The largest difference between changes and others, relative to the changes."""
+    return max(_norm([mine - others[key]]) / (_norm([mine]) or 1.0) for key, mine in changes.items())
 
 
 def _make_dual(value: Tensor, change: Tensor) -> Tensor:
@@ -172,7 +163,7 @@ def _make_dual(value: Tensor, change: Tensor) -> Tensor:
     return dual
 
 
-def _with_tangents(on_value: OnValue, changes: Mapping[int, Tensor]) -> OnValue:
+def _with_tangents(on_value: OnValue, changes: Values) -> OnValue:
     """Call `on_value` with dual tensors: the values of the nodes with these tangents."""
 
     def on_dual_value(node: int, value: Tensor) -> None:
@@ -183,21 +174,6 @@ def _with_tangents(on_value: OnValue, changes: Mapping[int, Tensor]) -> OnValue:
 
 def _norm(tensors: Iterable[Tensor]) -> float:
     return math.sqrt(sum(float(tensor.abs().double().square().sum()) for tensor in tensors))
-
-
-@contextlib.contextmanager
-def _plain_checkpoints() -> Iterator[None]:
-    """Replace a function in checkpoints of older PyTorch that has no tangent. It is not needed without gradients."""
-    checkpoints: Any = torch.utils.checkpoint
-    saver = getattr(checkpoints, "_NoopSaveInputs", None)
-    if saver is None:
-        yield
-        return
-    checkpoints._NoopSaveInputs = SimpleNamespace(apply=lambda *inputs: torch.empty(0))
-    try:
-        yield
-    finally:
-        checkpoints._NoopSaveInputs = saver
 
 
 @contextlib.contextmanager

@@ -24,17 +24,10 @@ from torch.optim import RAdam
 
 from depthlr import check
 from depthlr.energy.batches import SeedBatches, read_three_or_more, split_batch
-from depthlr.energy.given_optimizer import has_stepped, optimizers_of
-from depthlr.energy.gradient import (
-    check_moves,
-    largest_entry_if_finite,
-    loss_gradients,
-    seeded_run,
-    unwrap_measurable,
-)
+from depthlr.energy.gradient import check_moves, largest_entry_if_finite, loss_gradients, seeded_run, unwrap_measurable
 from depthlr.energy.jvp import jvp, value_and_change
 from depthlr.energy.progress import count_batch, labelled, measuring
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import has_stepped, optimizers_of, step_direction
 from depthlr.energy.tensors import add_gradients, mean_product, widen_half
 from depthlr.errors import DepthlrError
 from depthlr.trace.interface import LossFn, readouts_of
@@ -68,9 +61,7 @@ class PersistentEnergy:
         """The rate at which the energy is 1. Energy is quadratic in the rate."""
         energy = max(self.energy, LEAST_SHARE * self.total)
         if not 0 < energy < float("inf"):
-            raise DepthlrError(
-                f"the persistent energy is {energy:.3g}, so no rate can be read from it: check the init."
-            )
+            raise DepthlrError(f"the persistent energy is {energy:.3g}, no rate can be read from it: check the init.")
         return float(energy**-0.5)
 
 
@@ -168,11 +159,6 @@ def _measure(
     count_batch()
     size, product = float(mean_product(value, value)), float(mean_product(*changes))
     own = [float(mean_product(change, change)) for change in changes]
-    if not math.isfinite(size):
-        raise DepthlrError(
-            f"the readout's mean square is {size} on the last batch, on which the step is seen: check the data and the "
-            "init."
-        )
     if size == 0:
         raise DepthlrError(
             "the readout is zero on this batch (a head that starts at zero?): the first step moves the head alone and "
@@ -217,8 +203,6 @@ def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
     Args:
         found: One energy per initialization.
     """
-    if not found:
-        raise DepthlrError("there is no persistent energy to take a rate from: measure one initialization or more.")
     decades = [math.log10(one.rate) for one in found]
     mean, number = fmean(decades), len(decades)
     noisy = sum(one.noisy for one in found) / number

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TextIO
 
 ShowProgress = Callable[[str, int, int], None]  # what is measured, batches that are done, batches in all
 Display = Callable[[], AbstractContextManager[ShowProgress]]
@@ -100,21 +99,16 @@ def count_batch() -> None:
 
 
 @contextmanager
-def stderr_line(stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[ShowProgress]:
-    """One line that is written over and over, and erased at the end; nothing where nobody looks.
-
-    Args:
-        stream: Where it is written; stderr if None.
-        clock: Tells the seconds.
-    """
-    out = sys.stderr if stream is None else stream
+def stderr_line() -> Iterator[ShowProgress]:
+    """One line that is written over and over, and erased at the end; nothing where nobody looks."""
+    out = sys.stderr
     attached = out is not None and (out.isatty() or "ipykernel" in sys.modules)
-    began = clock()
+    began = time.monotonic()
     shown, length = began + LINE_DELAY - REFRESH, 0
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal shown, length
-        now = clock()
+        now = time.monotonic()
         if not attached or not done or now < shown + REFRESH:
             return
         line = progress_line(what, done, total, now - began)

@@ -1,23 +1,137 @@
-"""The direction of an optimizer's real next step, without taking it.
+"""The optimizer that the user gives, and the direction of its real next step, without taking it.
 
-The optimizer is copied onto float64 copies of the parameters and stepped there, so that the small difference between
-new and old weights keeps its digits and nothing of the user's is touched.
+An optimizer is given by its name, as an object, or by a factory. It is copied onto float64 copies of the parameters and
+stepped there, so that the small difference between new and old weights keeps its digits and nothing of the user's is
+touched.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer, SparseAdam
 
-from depthlr.energy.given_optimizer import given_rate, group_moves, optimizers_of, step_rate
 from depthlr.energy.tensors import dense
-from depthlr.errors import DepthlrError, kind_and_message
+from depthlr.errors import DepthlrError, one_sentence_errors
+from depthlr.optimizers import OPTIMIZERS, named_optimizers
+
+OWN_FACTORY = "lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)"
+LARGEST_GROUP = "it is the rate of the parameter group with the largest rate; the others keep their ratios to it."
+
+
+def optimizers_of(optimizer: Any, model: nn.Module) -> list[Optimizer]:
+    """One optimizer or several, as a list.
+
+    Args:
+        optimizer: An optimizer of this model, a list of them, a name, an optimizer's class, or a factory: a function
+            that takes the model and returns what `torch.optim` or Lightning's `configure_optimizers` would.
+        model: The model whose own parameters a name, a class or a factory puts into groups.
+    """
+    if isinstance(optimizer, str):
+        optimizer = named_optimizers(optimizer, model)
+    made = _call_factory(optimizer, model) if fits_any_model(optimizer) else optimizer
+    if isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, list) for part in made):
+        made = made[0]  # Lightning: optimizers and schedulers
+    optimizers = []
+    for one in made if isinstance(made, Sequence) else [made]:
+        if isinstance(one, Mapping):  # Lightning: {"optimizer": ..., "lr_scheduler":}
+            one = one.get("optimizer", one)
+        optimizers.append(one)
+        if not isinstance(one, Optimizer):
+            raise DepthlrError(
+                f"optimizer is a {type(one).__name__}: pass a torch.optim object, a list of them, a factory that takes "
+                f"the model, or one of {', '.join(OPTIMIZERS)}."
+            )
+    return optimizers
+
+
+def _call_factory(factory: Callable[[Any], Any], model: nn.Module) -> Any:
+    """A class takes parameters, and any other factory takes the model, so that it can group parameters by name."""
+    made_by = factory.func if isinstance(factory, partial) else factory
+    of_class = isinstance(made_by, type) and issubclass(made_by, Optimizer)
+    with one_sentence_errors(
+        f"a factory is given the model, such as {OWN_FACTORY}; the optimizer could not be made for this model"
+    ):
+        return factory(list(model.parameters()) if of_class else model)
+
+
+def fits_any_model(optimizer: Any) -> bool:
+    """Is this a name or a callable, which give every model an optimizer of its own?"""
+    return isinstance(optimizer, str) or (callable(optimizer) and not isinstance(optimizer, Optimizer))
+
+
+def check_fits_any_model(optimizer: Any) -> None:
+    """Raise if the optimizer is bound to one model. New models need optimizers of their own."""
+    if not fits_any_model(optimizer):
+        raise DepthlrError(f"the optimizer is bound to one model: pass a factory such as {OWN_FACTORY}.")
+
+
+def has_stepped(optimizer: Optimizer) -> bool:
+    """Has this optimizer taken a step? Adagrad has state before its first step, with step = 0."""
+    return any(float(slots.get("step", 1)) > 0 for slots in optimizer.state.values() if slots)
+
+
+def group_moves(group: Mapping[str, Any]) -> bool:
+    """Does a step change any parameter of the group?"""
+    return step_rate(group) > 0 and any(parameter.requires_grad for parameter in group["params"])
+
+
+@dataclass(frozen=True)
+class OwnRates:
+    """The rates that the user's optimizers have of their own.
+
+    Args:
+        largest: The largest rate of a parameter group.
+        groups: The class of an optimizer and the rate of a group over the largest, each pair once.
+    """
+
+    largest: float
+    groups: tuple[tuple[str, float], ...]
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """The rates over the largest: each once, to six digits, from large to small."""
+        return tuple(sorted({ratio for _, ratio in self.groups}, reverse=True))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes of the optimizers."""
+        return tuple(dict.fromkeys(name for name, _ in self.groups))
+
+
+def own_rates(optimizers: Iterable[Optimizer]) -> OwnRates:
+    """The rates of the parameter groups that move.
+
+    Args:
+        optimizers: Those that step together.
+    """
+    moved = [(type(one).__name__, group) for one in optimizers for group in one.param_groups if group_moves(group)]
+    largest = max((given_rate(group) for _, group in moved), default=1.0)
+    groups = ((name, float(f"{step_rate(group) / largest:.6g}")) for name, group in moved)
+    return OwnRates(largest, tuple(dict.fromkeys(groups)))
+
+
+def largest_rate(optimizers: Iterable[Optimizer]) -> float:
+    """The largest rate that the user gave to a parameter group, before a scheduler changed it."""
+    return max(given_rate(group) for one in optimizers for group in one.param_groups)
+
+
+def given_rate(group: Mapping[str, Any]) -> float:
+    """The rate that the user gave to a parameter group, before a scheduler changed it; under OneCycleLR the peak."""
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
+
+
+def step_rate(group: Mapping[str, Any]) -> float:
+    """The rate at which a parameter group steps."""
+    # timm keeps one lr in all groups, and its schedulers multiply it by each group's lr_scale (layer-wise decay).
+    return given_rate(group) * float(group.get("lr_scale", 1.0))
 
 
 def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -47,17 +161,8 @@ def step_direction(optimizer: Any, model: nn.Module, gradients: Mapping[str, Ten
         copies[name].grad = wide.to_sparse(1) if gradient.is_sparse and id(copies[name]) in needs_sparse else wide
     base = _use_initial_rates(optimizers, {id(copies[name]) for name in gradients})
     for one in optimizers:
-        try:
+        with one_sentence_errors(f"{type(one).__name__} cannot take a step on these gradients"):
             one.step()
-        except TypeError as error:
-            raise DepthlrError(
-                f"{type(one).__name__}.step() needs more than gradients ({error}); update energy takes optimizers "
-                "whose step() works without a closure."
-            ) from error
-        except Exception as error:
-            raise DepthlrError(
-                f"{type(one).__name__} cannot take a step on these gradients ({kind_and_message(error)})."
-            ) from error
     return {n: ((copies[n].detach() - old) / base).to(parameters[n].dtype) for n, old in before.items()}
 
 
@@ -94,18 +199,13 @@ def _warn_of_hooks(optimizers: Sequence[Optimizer], parameters: Iterable[nn.Para
 
 
 def _copy_optimizer(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
-    try:
+    with one_sentence_errors(f"{type(optimizer).__name__} cannot be copied"):
         clone = copy.deepcopy(optimizer, memo)
         # Optimizer pickles its state and groups alone; what a subclass keeps beside them comes along here. A
         # scheduler's wrapper around step() stays behind: it is bound to the original.
         for name, value in vars(optimizer).items():
             if name not in vars(clone) and name != "step" and "hook" not in name:
                 setattr(clone, name, copy.deepcopy(value, memo))
-    except Exception as error:
-        raise DepthlrError(
-            f"{type(optimizer).__name__} cannot be copied ({kind_and_message(error)}), and a step is measured on a "
-            "copy: take what cannot be copied out of its attributes."
-        ) from error
     for parameter, slots in clone.state.items():
         for name, value in slots.items():
             if isinstance(value, Tensor) and value.is_floating_point() and name != "step":

@@ -1,4 +1,4 @@
 """Recipes and callbacks for trainers that people already use: `hf`, `lightning`, `timm`.
 
-Each module imports its library inside functions, so depthlr needs none of them.
+depthlr itself imports none of these modules, so it needs none of their libraries.
 """

@@ -13,34 +13,19 @@ from __future__ import annotations
 import copy
 import logging
 import math
-import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from depthlr import check
-from depthlr.energy.given_optimizer import largest_rate
-from depthlr.errors import DepthlrError
+from depthlr.energy.step import largest_rate
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.transfer.rules import Recipe, Rule, transfer_rate
+from depthlr.transfer.rules import Recipe
 
 logger = logging.getLogger(__name__)
-CARRIED_BEFORE = (
-    "this rate was carried before, so source, rule and options would be ignored: pass them to transfer_rate, or pass "
-    "the tuned rate in its place."
-)
-NO_SOURCE = (
-    "a rate is carried from the Trainer that it was tuned on: pass this Trainer as source, or pass what transfer_rate "
-    "returned in place of the tuned rate."
-)
-OTHER_RATE = (
-    "the tuned rate is {:.3g}, but the learning_rate of the source's Trainer is {:.3g}: check which of them was tuned."
-)
 
 
 class TrainerStep(nn.Module):
@@ -84,30 +69,20 @@ def recipe_from_trainer(trainer: Any) -> Recipe:
         trainer: A `transformers.Trainer`, or a subclass. With `model_init` every initialization is drawn anew. Without
             it the Trainer's model is measured as it is, and is set to train mode.
     """
+
+    def draw() -> TrainerStep:
+        return _step(trainer, trainer.call_model_init())
+
     draws = getattr(trainer, "model_init", None) is not None
     batches = step_batches(trainer)
     steps = _steps(trainer, batches)
     return Recipe(
-        ModelInit(trainer) if draws else _step(trainer, trainer.model),
+        draw if draws else _step(trainer, trainer.model),
         batches,
         optimizer=TrainerStep.make_optimizer,
         schedule=_schedule(trainer.args, steps),
         steps=steps,
     )
-
-
-@dataclass(frozen=True)
-class ModelInit:
-    """Draws the model of a Trainer anew, by its `model_init`.
-
-    Args:
-        trainer: The Trainer.
-    """
-
-    trainer: Any
-
-    def __call__(self) -> TrainerStep:
-        return _step(self.trainer, self.trainer.call_model_init())
 
 
 def _step(trainer: Any, model: nn.Module) -> TrainerStep:
@@ -132,9 +107,8 @@ def step_batches(trainer: Any) -> StepBatches:
         found: Iterable[Any] = own.get_train_dataloader()
         return found
 
-    of_loader = getattr(loader(), "batch_size", None)
-    joined = 1 if of_loader == size else micro_batches
-    return StepBatches(loader, joined, of_loader and of_loader * joined)
+    is_whole = getattr(loader(), "batch_size", None) == size
+    return StepBatches(loader, 1 if is_whole else micro_batches)
 
 
 class _Unsharded:
@@ -167,15 +141,7 @@ def _schedule(arguments: Any, steps: int | None) -> str:
     return f"warmup-{name}" if arguments.get_warmup_steps(steps or 1000) > 0 else name
 
 
-def rate_callback(
-    trainer: Any,
-    rate: float | CarriedRate,
-    source: Any = None,
-    *,
-    rule: str | Rule | None = None,
-    energies: bool = True,
-    **options: Any,
-) -> Any:
+def rate_callback(trainer: Any, carried: CarriedRate, *, energies: bool = True) -> Any:
     """A `TrainerCallback` that compares the rate of a run with the carried one when the run begins.
 
     It logs the rule, the depths, the carried rate with its interval, whether the rule's assumptions hold, the rate in
@@ -185,32 +151,10 @@ def rate_callback(
 
     Args:
         trainer: The Trainer of the run; pass the callback to its `add_callback`.
-        rate: What `transfer_rate` returned. Or the rate tuned on `source`, which is carried when the run begins.
-        source: The Trainer that was tuned, or a `Recipe`. None if the rate was carried already.
-        rule: As in `transfer_rate`, if the rate is carried here.
+        carried: What `transfer_rate` returned.
         energies: Also measure the update energy of the first step.
-        options: Further options of `transfer_rate`, such as `seeds`, if the rate is carried here.
-
-    Raises:
-        DepthlrError: A tuned rate comes without its source, or a carried one with a source, a rule or options.
     """
     from transformers import TrainerCallback
-
-    if not isinstance(rate, CarriedRate):
-        rate = check.positive("The rate", rate)
-        if source is None:
-            raise DepthlrError(NO_SOURCE)
-    elif source is not None or rule is not None or options:
-        raise DepthlrError(CARRIED_BEFORE)
-    in_source = getattr(getattr(source, "args", None), "learning_rate", rate)
-    if in_source != rate:
-        warnings.warn(OTHER_RATE.format(rate, in_source), stacklevel=2)
-
-    def carry(target: Recipe) -> CarriedRate:
-        if isinstance(rate, CarriedRate):
-            return rate
-        tuned = source if isinstance(source, Recipe) else recipe_from_trainer(source)
-        return transfer_rate(rate, tuned, target, rule=rule, **options)
 
     class RateCallback(TrainerCallback):
         report: RunReport | None = None
@@ -219,8 +163,7 @@ def rate_callback(
             if state.global_step:  # a run that goes on from a checkpoint has its rate already
                 return
             used = float(args.learning_rate) if optimizer is None else largest_rate([optimizer])
-            target = recipe_from_trainer(trainer)
-            self.report = report_on(lambda: carry(target), target, used, energies=energies)
+            self.report = report_on(lambda: carried, recipe_from_trainer(trainer), used, energies=energies)
             trainer.log(self.report.values())
             if (sentence := self.report.warning()) is not None and state.is_world_process_zero:
                 logger.warning(sentence)

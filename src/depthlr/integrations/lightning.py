@@ -11,33 +11,109 @@ In short:
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
+from dataclasses import asdict, replace
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import torch
+from lightning.pytorch import Callback
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from lightning.pytorch.utilities.parsing import lightning_getattr, lightning_hasattr, lightning_setattr
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from depthlr import check
-from depthlr.energy.given_optimizer import optimizers_of
-from depthlr.energy.initializations import build_model
-from depthlr.errors import DepthlrError, did_you_mean, kind_and_message
-from depthlr.integrations.trainer import StepBatches, autocast_to, world_size
-from depthlr.trace.interface import logits_of, unwrap
-from depthlr.transfer.rules import Recipe, Rule
+from depthlr.energy.initializations import model_of
+from depthlr.energy.step import LARGEST_GROUP
+from depthlr.errors import DepthlrError, one_sentence_errors
+from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on, world_size
+from depthlr.law.carried_rate import CarriedRate
+from depthlr.trace.interface import is_sharded, logits_of, unwrap
+from depthlr.transfer.recipe import CARRIED_RATES, OTHER_RATE
+from depthlr.transfer.rules import Recipe, Rule, transfer_rate
 
 HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # precisions of a Trainer that cast while they run
 BATCH_HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")  # in a run's order
-OPTIONS = ("family", "aggregate", "seed", "seeds")  # those of `transfer_rate` that `rate_callback` hands on
+OF_GROUPS = tuple(text.partition("{")[0] for text in (LARGEST_GROUP, OTHER_RATE, CARRIED_RATES))
 BY_HAND = (
-    "the LightningModule optimizes by hand, so its training_step is not the loss of one step that a rule could measure:"
-    " take the rule 'constant', or call transfer_rate(rate, Net(4), Net(16), x, steps=...) on the models inside and "
-    "multiply every rate by its .factor."
+    "the LightningModule optimizes by hand, so its training_step is not the loss of one step that could be measured: "
+    "call transfer_rate(rate, Net(4), Net(16), x, steps=...) on the models inside and multiply every rate by its "
+    ".factor."
 )
+ASKS_FOR_MORE = "pass trainer= and the LightningDataModule if it asks for these"
+OTHER_SHAPES = "large= builds parameters of other shapes than the module of the run has: let it build the same module."
+NO_ATTRIBUTE = (
+    "the module has no number {} and neither have its hparams: let configure_optimizers read its rate from such an "
+    "attribute, as for lr_find; attr_name= is the name of another one."
+)
+NOT_READ = (
+    "the rates of the run did not change with the module's {!r}: if configure_optimizers reads another attribute, "
+    "pass its name as attr_name=."
+)
+
+
+def recipe_from_lightning(
+    build: Any,
+    data: Any,
+    *,
+    accumulate_grad_batches: int = 1,
+    precision: str = "32-true",
+    device: torch.device | str = "cpu",
+    steps: int | None = None,
+    schedule: str | None = None,
+    trainer: Any = None,
+) -> Recipe:
+    """The recipe of a LightningModule: `training_step` is the loss, `configure_optimizers` the optimizer, as they are.
+
+    A batch is what one optimizer step sees: the batches of accumulation and of all processes are joined. It needs the
+    memory of that many examples. A module that is built has its `setup("fit")` and `configure_model()` called.
+
+    Args:
+        build: The class of the module, a function that builds it, or a module that is measured as it is.
+        data: A LightningDataModule, or the loader (or list) of training batches. Several loaders are not
+            supported.
+        accumulate_grad_batches: As the Trainer's.
+        precision: As the Trainer's; `bf16-mixed` and `16-mixed` run under autocast.
+        device: Where models are measured.
+        steps: How many optimizer steps the run has. None asks `trainer`, if it is given.
+        schedule: How the rate moves during the run. None builds a module and takes the name of the scheduler that its
+            `configure_optimizers` returns.
+        trainer: What `self.trainer` is in the modules, if they ask for it. One that is not in a run is told of `data`.
+    """
+    training_data = TrainingData(data, trainer)
+
+    def step(module: Any) -> LightningStep:
+        if not module.automatic_optimization:
+            raise DepthlrError(BY_HAND)
+        if module is not build or not is_running(trainer):
+            training_data.attach(module)
+        if module is not build or next(module.parameters(), None) is None:
+            name = type(module).__name__
+            with one_sentence_errors(f"setup('fit') and configure_model() of {name} failed: {ASKS_FOR_MORE}"):
+                module.setup("fit")
+                module.configure_model()
+        return LightningStep(module.to(device).train(), str(precision), data)
+
+    step_or_builder: Any = lambda: step(unwrap(build()))  # noqa: E731
+    if isinstance(build, nn.Module):
+        step_or_builder = step(build)
+    if schedule is None:
+        one: Any = model_of(step_or_builder)
+        with one_sentence_errors(f"configure_optimizers of {type(one.module).__name__} failed: {ASKS_FOR_MORE}"):
+            schedule = schedule_name(schedulers_in(one.make_optimizer()))
+    if steps is None and trainer is not None:
+        steps = steps_of(trainer)
+    return Recipe(
+        step_or_builder,
+        StepBatches(training_data, accumulate_grad_batches * world_size()),
+        optimizer=LightningStep.make_optimizer,
+        schedule=schedule,
+        steps=steps,
+    )
 
 
 class LightningStep(nn.Module):
@@ -56,30 +132,22 @@ class LightningStep(nn.Module):
     def forward(self, batch: Any) -> dict[str, Any]:
         module = self.module
         device = next(module.parameters()).device
-        given = {"batch": self._transferred(batch, device), "batch_idx": 0, "dataloader_idx": 0}
+        given = [self._transferred(batch, device), 0, 0]  # batch, batch_idx, dataloader_idx
         taken = len(inspect.signature(module.training_step).parameters)
         half = autocast_to(device, HALF.get(self.precision))
-        with _attributes(module, self._stand_ins()), _LastOutput(module) as last, half:
-            step = module.training_step(*list(given.values())[:taken])
-        if last.output is None:
+        with _without_logging(module), _last_output(module) as last, half:
+            step = module.training_step(*given[:taken])
+        if not last:
             raise DepthlrError("training_step calls no module that has parameters, so there is no readout to measure.")
-        logits = logits_of(last.output)
-        readout = {"outputs": last.output} if logits is None else {"logits": logits}
-        if not module.automatic_optimization:
-            return readout
         loss = step.get("loss") if isinstance(step, Mapping) else step
         if not isinstance(loss, Tensor):
             raise DepthlrError(f"training_step returned {type(step).__name__}: let it return the loss.")
-        return {"loss": loss, **readout}
+        logits = logits_of(last[0])
+        return {"loss": loss, "outputs": last[0]} if logits is None else {"loss": loss, "logits": logits}
 
     def make_optimizer(self) -> Any:
         """What the module's `configure_optimizers` returns, schedulers included."""
-        made = self.module.configure_optimizers()
-        if made is None:
-            raise DepthlrError(
-                f"configure_optimizers of {type(self.module).__name__} returned None: let it return the optimizer."
-            )
-        return made
+        return self.module.configure_optimizers()
 
     def _transferred(self, batch: Any, device: torch.device) -> Any:
         """The batch as `training_step` gets it. A hook of the DataModule goes before the module's own."""
@@ -90,80 +158,48 @@ class LightningStep(nn.Module):
             batch = hook(batch, device, 0) if name == "transfer_batch_to_device" else hook(batch, 0)
         return batch
 
-    def _stand_ins(self) -> dict[str, Any]:
-        """Methods that need the loop of a running Trainer, or would take a step."""
-
-        def nothing(*given: Any, **options: Any) -> None:
-            return None
-
-        found: dict[str, Any] = {"log": nothing, "log_dict": nothing}
-        if self.module.automatic_optimization:
-            return found
-        made = self.make_optimizer()
-        optimizers, schedulers = optimizers_of(made, self.module), schedulers_in(made)
-        for one in optimizers:
-            idle = {"step": lambda closure=None, **options: closure and closure(), "zero_grad": nothing}
-            vars(one).update(idle, toggle_model=lambda **options: contextlib.nullcontext())
-        for name in ("manual_backward", "clip_gradients", "toggle_optimizer", "untoggle_optimizer"):
-            found[name] = nothing
-        given_optimizers = optimizers if len(optimizers) > 1 else optimizers[0]  # as Lightning gives them
-        given_schedulers = schedulers if len(schedulers) > 1 else next(iter(schedulers), None)
-        found["optimizers"] = lambda *given, **options: given_optimizers
-        found["lr_schedulers"] = lambda: given_schedulers
-        return found
-
-
-def _step_loss(output: Mapping[str, Any], target: Any) -> Tensor:
-    if "loss" not in output:
-        raise DepthlrError(BY_HAND)
-    loss: Tensor = output["loss"]
-    return loss
-
-
-class _LastOutput:
-    """The output of the last outermost call of a module with parameters."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.output: Any = None
-        self._open = 0  # calls that have begun and not ended
-        self._module = module
-
-    def __enter__(self) -> _LastOutput:
-        self._hooks = [
-            handle
-            for one in self._module.modules()
-            if next(one.parameters(), None) is not None  # a loss has none
-            for handle in (one.register_forward_pre_hook(self._begin), one.register_forward_hook(self._end))
-        ]
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _begin(self, module: nn.Module, given: Any) -> None:
-        self._open += 1
-
-    def _end(self, module: nn.Module, given: Any, output: Any) -> None:
-        self._open -= 1
-        if not self._open:
-            self.output = output
-
 
 @contextlib.contextmanager
-def _attributes(module: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Attributes of this one object while the context lasts."""
-    for name, value in values.items():
-        object.__setattr__(module, name, value)
+def _without_logging(module: Any) -> Iterator[None]:
+    """`log` needs the loop of a running Trainer."""
+
+    def nothing(*given: Any, **options: Any) -> None:
+        return None
+
+    vars(module).update(log=nothing, log_dict=nothing)
     try:
         yield
     finally:
-        for name in values:
-            object.__delattr__(module, name)
+        del module.log, module.log_dict
+
+
+@contextlib.contextmanager
+def _last_output(module: nn.Module) -> Iterator[list[Any]]:
+    """A list that will hold the output of the last outermost call of a module with parameters."""
+    last: list[Any] = []
+    running: list[nn.Module] = []  # calls that have begun and not ended
+
+    def begin(one: nn.Module, given: Any) -> None:
+        running.append(one)
+
+    def end(one: nn.Module, given: Any, output: Any) -> None:
+        running.pop()
+        if not running:
+            last[:] = [output]
+
+    hooks = []
+    for one in module.modules():
+        if next(one.parameters(), None) is not None:  # a loss has none
+            hooks += [one.register_forward_pre_hook(begin), one.register_forward_hook(end)]
+    try:
+        yield last
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class TrainingData:
-    """The training batches of a DataModule, of a loader or of several loaders, each call anew.
+    """The training batches of a DataModule or of a loader, each call anew.
 
     Args:
         data: As in `recipe_from_lightning`.
@@ -192,21 +228,16 @@ class TrainingData:
             of_trainer: dict[str, Any] = {"train_dataloaders": self.data}
             if hasattr(self.data, "train_dataloader"):
                 of_trainer = {"datamodule": self.data}
-            elif isinstance(self.data, list | tuple) and not _hold_loaders(self.data):  # batches
+            elif isinstance(self.data, list | tuple):  # of batches
                 of_trainer = {"train_dataloaders": DataLoader(self.data, batch_size=None)}  # type: ignore[arg-type]
             self.trainer._data_connector.attach_data(module, **of_trainer)
         module.trainer = self.trainer
 
     def __call__(self) -> Iterable[Any]:
         self._set_up()
-        loaders = self.data.train_dataloader() if hasattr(self.data, "train_dataloader") else self.data
-        if isinstance(loaders, Mapping | list | tuple) and _hold_loaders(loaders):
-            from lightning.pytorch.utilities import CombinedLoader
-
-            loaders = CombinedLoader(loaders, "max_size_cycle")  # as the Trainer combines them
-        if hasattr(loaders, "flattened"):  # a CombinedLoader, whose copy leaves the run's own place in it alone
-            return (batch for batch, _, _ in copy.copy(loaders))
-        found: Iterable[Any] = loaders
+        found: Iterable[Any] = self.data
+        if hasattr(self.data, "train_dataloader"):
+            found = self.data.train_dataloader()
         return found
 
     def _set_up(self) -> None:
@@ -216,10 +247,6 @@ class TrainingData:
         self.is_ready = True
 
 
-def _hold_loaders(data: Any) -> bool:
-    return any(isinstance(one, DataLoader) for one in tree_leaves(data))
-
-
 def is_running(trainer: Any) -> bool:
     """Is this a Trainer in the middle of a run?
 
@@ -227,85 +254,6 @@ def is_running(trainer: Any) -> bool:
         trainer: A Trainer or None.
     """
     return trainer is not None and trainer.state.status == "running"
-
-
-def recipe_from_lightning(
-    build: Any,
-    data: Any,
-    *,
-    accumulate_grad_batches: int = 1,
-    precision: str = "32-true",
-    device: torch.device | str = "cpu",
-    steps: int | None = None,
-    schedule: str | None = None,
-    trainer: Any = None,
-) -> Recipe:
-    """The recipe of a LightningModule: `training_step` is the loss, `configure_optimizers` the optimizer, as they are.
-
-    A batch is what one optimizer step sees: the batches of accumulation and of all processes are joined. It needs the
-    memory of that many examples. A module that is built has its `setup("fit")` and `configure_model()` called.
-
-    Args:
-        build: The class of the module, a function that builds it, or a module that is measured as it is.
-        data: A LightningDataModule, or the loader (or list) of training batches, or a collection of loaders.
-        accumulate_grad_batches: As the Trainer's.
-        precision: As the Trainer's; `bf16-mixed` and `16-mixed` run under autocast.
-        device: Where models are measured.
-        steps: How many optimizer steps the run has. None asks `trainer`, if it is given.
-        schedule: How the rate moves during the run. None builds a module and takes the name of the scheduler that its
-            `configure_optimizers` returns.
-        trainer: What `self.trainer` is in the modules, if they ask for it. One that is not in a run is told of `data`.
-    """
-    training_data = TrainingData(data, trainer)
-
-    def step(module: Any) -> LightningStep:
-        name = type(module).__name__
-        if not hasattr(module, "training_step"):
-            raise DepthlrError(f"a LightningModule is wanted, and a {name} has no training_step.")
-        if module is not build or not is_running(trainer):
-            training_data.attach(module)
-        if module is not build or next(module.parameters(), None) is None:
-            try:
-                module.setup("fit")
-                module.configure_model()
-            except Exception as error:
-                raise DepthlrError(
-                    f"setup('fit') and configure_model() of {name} failed ({kind_and_message(error)}): pass trainer= "
-                    "and the LightningDataModule if they ask for these."
-                ) from error
-        if next(module.parameters(), None) is None:
-            raise DepthlrError(
-                f"{name} has no parameters after __init__, setup('fit') and configure_model(): build its layers there."
-            )
-        return LightningStep(module.to(device).train(), str(precision), data)
-
-    step_or_builder: Any = lambda: step(unwrap(build()))  # noqa: E731
-    if isinstance(build, nn.Module):
-        step_or_builder = step(build)
-    if schedule is None:
-        schedule = _schedule_of(step_or_builder if isinstance(build, nn.Module) else build_model(step_or_builder))
-    if steps is None and trainer is not None:
-        steps = steps_of(trainer)
-    return Recipe(
-        step_or_builder,
-        StepBatches(training_data, accumulate_grad_batches * world_size()),
-        _step_loss,
-        optimizer=lambda one: one.make_optimizer(),
-        schedule=schedule,
-        steps=steps,
-    )
-
-
-def _schedule_of(step: Any) -> str:
-    try:
-        return schedule_name(schedulers_in(step.make_optimizer()))
-    except DepthlrError:
-        raise
-    except Exception as error:
-        raise DepthlrError(
-            f"configure_optimizers of {type(step.module).__name__} failed ({kind_and_message(error)}): pass "
-            "trainer= if it asks for it, or schedule= if a rule that counts depths is wanted."
-        ) from error
 
 
 def schedulers_in(made: Any) -> list[Any]:
@@ -340,23 +288,12 @@ def steps_of(trainer: Any) -> int | None:
     return int(steps) if 0 < steps < float("inf") else None
 
 
-def rate_callback(
-    tuned_rate: float,
-    small: Any,
-    *,
-    large: Any = None,
-    rule: str | Rule | None = None,
-    set_rate: bool = True,
-    attr_name: str = "",
-    energies: bool = True,
-    **options: Any,
-) -> Any:
-    """A Lightning callback that carries a rate to the run when it begins, in the place of `Tuner.lr_find`.
+class RateCallback(Callback):
+    """Carries a rate to the run when it begins, in the place of `Tuner.lr_find`.
 
     The rate is the value of the module's `lr`, as for `lr_find`: it is set there, and the module's own
     `configure_optimizers` is called anew. So groups and schedulers get the rates that they would get if `lr` were
-    written by hand. If the module has no such attribute, the rate is the largest one of its groups (with OneCycleLR,
-    the peak), and all rates of optimizers and schedulers change by one factor.
+    written by hand.
 
     The data, accumulation, precision and device are those of the run. It logs the depths, the carried rate with its
     interval and the energies under `depthlr/`, to every logger, and prints the result with its rule on rank 0. Its
@@ -371,15 +308,151 @@ def rate_callback(
         rule: As in `transfer_rate`.
         set_rate: Set the rates of the run to the carried one. If False, warn if the run's rate lies outside the
             carried interval.
-        attr_name: The attribute of the module that holds the rate; `lr` or `learning_rate` if it has one of these.
-        energies: Also measure the update energy of the first step, unless the module optimizes by hand.
+        attr_name: The attribute of the module that holds the rate. If empty, `lr` or `learning_rate`.
+        energies: Also measure the update energy of the first step.
         options: Further options of `transfer_rate`: `seeds`, `seed`, `family`, `aggregate`.
+
+    Attributes:
+        report: What is known of the rate. None before a run begins.
     """
-    for name in options:
-        if name not in OPTIONS:
-            known = ("large", "rule", "set_rate", "attr_name", "energies", *OPTIONS)
-            raise DepthlrError(f"rate_callback has no option {name}={did_you_mean(name, known)}: leave it out.")
-    tuned_rate = check.positive("The rate", tuned_rate)
-    # By name: the callback builds on this file, and its base class needs Lightning.
-    callback = import_module("depthlr.integrations.lightning_callback").RateCallback
-    return callback(tuned_rate, small, large, rule, set_rate, attr_name, energies, options)
+
+    def __init__(
+        self,
+        tuned_rate: float,
+        small: Any,
+        *,
+        large: Any = None,
+        rule: str | Rule | None = None,
+        set_rate: bool = True,
+        attr_name: str = "",
+        energies: bool = True,
+        **options: Any,
+    ) -> None:
+        self.tuned_rate = check.positive("The rate", tuned_rate)
+        self.small = small
+        self.large = large
+        self.rule = rule
+        self.set_rate = set_rate
+        self.attr_name = attr_name
+        self.energies = energies
+        self.options = options
+        self.report: RunReport | None = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if stage == "fit":
+            self.report = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.report is None else {"rate": self.report.rate, "carried": asdict(self.report.carried)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.report = RunReport(CarriedRate(**state_dict["carried"]), None, state_dict["rate"])
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        name = rate_attribute(pl_module, self.attr_name)
+        if trainer.ckpt_path is not None:
+            if self.report is not None and self.set_rate:
+                lightning_setattr(pl_module, name, self.report.rate)
+                rebuild_optimizers(trainer)
+            held = "" if self.report is None else f": {self.report.carried}"
+            rank_zero_info(f"depthlr: the run goes on at the rate of its checkpoint{held}")
+            return
+        self.report = self._measure(trainer, pl_module, name)
+        if self.set_rate:
+            self._set_rate(trainer, pl_module, name)
+        rank_zero_info(f"depthlr: {self.report.carried}")
+        if (sentence := self.report.warning()) is not None:
+            rank_zero_warn(sentence)
+        for logger in trainer.loggers:
+            values = self.report.values()
+            logger.log_metrics({name: value for name, value in values.items() if not isinstance(value, str)}, 0)
+
+    def _measure(self, trainer: Any, pl_module: Any, name: str) -> RunReport:
+        of_run = {
+            "accumulate_grad_batches": trainer.accumulate_grad_batches,
+            "precision": trainer.precision,
+            "device": pl_module.device,
+            "trainer": trainer,
+            "steps": steps_of(trainer),
+            "schedule": schedule_name(schedulers_of(trainer)),
+        }
+        data = trainer.datamodule or trainer.fit_loop._data_source.instance
+        source = self.small if isinstance(self.small, Recipe) else recipe_from_lightning(self.small, data, **of_run)
+        target = recipe_from_lightning(pl_module if self.large is None else self.large, data, **of_run)
+        if self.large is not None:
+            target = target.replace(build=_checked(target.build, pl_module))
+        carry = partial(transfer_rate, self.tuned_rate, source, target, rule=self.rule, **self.options)
+        rate = None if self.set_rate else lightning_getattr(pl_module, name)
+        report = report_on(carry, target, rate, energies=self.energies)
+        # The rate is the attribute's value, and the module makes every group's.
+        notes = tuple(note for note in report.carried.notes if not note.startswith(OF_GROUPS))
+        return replace(report, carried=replace(report.carried, notes=notes))
+
+    def _set_rate(self, trainer: Any, pl_module: Any, name: str) -> None:
+        assert self.report is not None
+        before, old = _rates(trainer), lightning_getattr(pl_module, name)
+        lightning_setattr(pl_module, name, self.report.rate)
+        if not hasattr(type(trainer.strategy), "deepspeed_engine"):  # whose engine holds the optimizers
+            rebuild_optimizers(trainer)
+            if _rates(trainer) == before and self.report.rate != old:
+                warnings.warn(NOT_READ.format(name), stacklevel=2)
+
+
+rate_callback = RateCallback  # as in the guides, where every trainer has a `rate_callback`
+
+
+def rate_attribute(module: Any, attr_name: str) -> str:
+    """The attribute of a module, of its hparams or of its DataModule that holds the rate.
+
+    Args:
+        module: A LightningModule in a run.
+        attr_name: The name of the attribute. If empty, `lr` or `learning_rate`.
+
+    Raises:
+        DepthlrError: There is no such number.
+    """
+    names = [attr_name] if attr_name else ["lr", "learning_rate"]
+    for name in names:
+        if lightning_hasattr(module, name) and isinstance(lightning_getattr(module, name), Real):
+            return name
+    raise DepthlrError(NO_ATTRIBUTE.format(" or ".join(map(repr, names))))
+
+
+def schedulers_of(trainer: Any) -> list[Any]:
+    """The schedulers of a run.
+
+    Args:
+        trainer: A Trainer in a run.
+    """
+    return [config.scheduler for config in trainer.lr_scheduler_configs]
+
+
+def rebuild_optimizers(trainer: Any) -> None:
+    """Let the run's module make its optimizers and schedulers anew. They have no state before the first step.
+
+    Args:
+        trainer: A Trainer whose run begins.
+    """
+    trainer.strategy.setup_optimizers(trainer)
+    trainer.strategy.setup_precision_plugin()
+
+
+def _rates(trainer: Any) -> list[Any]:
+    """All that a rate may be written into, apart from what schedulers keep in functions."""
+    groups = [{**group, "params": None} for one in trainer.optimizers for group in one.param_groups]
+    return [*groups, *(scheduler.state_dict() for scheduler in schedulers_of(trainer))]
+
+
+def _checked(build: Any, pl_module: nn.Module) -> Any:
+    """The builder of the run's module, whose shapes are compared with it."""
+
+    def shapes(module: nn.Module) -> list[Any]:
+        return [parameter.shape for parameter in module.parameters()]
+
+    def checked() -> nn.Module:
+        step: nn.Module = build()
+        if not is_sharded(pl_module) and shapes(step) != shapes(pl_module):
+            raise DepthlrError(OTHER_SHAPES)
+        return step
+
+    return checked

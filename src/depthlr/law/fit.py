@@ -182,31 +182,41 @@ def fit_power_law(
     seeds_freedom = sum(point.observations - 1 for point in points)
     variances = np.maximum(_mean_variances(points, borrowed), floor)
     known = bool(variances.max() > 0)
-    line = _line(points, variances if known else np.ones_like(variances))
+    # The least-squares line through the points, each weighted by one over its variance.
+    x = np.log10([point.depth for point in points])
+    y = np.array([point.log10_rate for point in points])
+    weight = 1 / (variances if known else np.ones_like(variances))
+    x_mean, y_mean = np.average(x, weights=weight), np.average(y, weights=weight)
+    dx, dy = x - x_mean, y - y_mean  # centred, so a narrow range of depths loses no digits
+    spread = float(weight @ dx**2)
+    slope = float(weight @ (dx * dy)) / spread
+    left = float(weight @ (dy - slope * dx) ** 2)
+    stderr = 1 / math.sqrt(spread)  # if the variances are true
 
-    half_widths, errors, chi2 = [], [], None
+    half_widths, errors, r2, chi2 = [], [], None, None
     if known:
-        errors.append(line.stderr)
+        errors.append(stderr)
         if seeds_freedom or len(points) > 2:
-            half_widths.append(line.stderr * _quantile(level, seeds_freedom or math.inf))
+            half_widths.append(stderr * student_quantile(level, seeds_freedom or math.inf))
     if len(points) > 2:
         freedom = len(points) - 2
-        chi2 = line.chi2 / freedom
-        errors.append(line.stderr * math.sqrt(chi2))
-        half_widths.append(errors[-1] * _quantile(level, freedom))
+        chi2 = left / freedom
+        errors.append(stderr * math.sqrt(chi2))
+        half_widths.append(errors[-1] * student_quantile(level, freedom))
+        flat = bool(np.ptp(y) < _SAME)  # no variation, so none explained
+        r2 = 0.0 if flat else 1 - left / float(weight @ dy**2)
     half = max(half_widths, default=math.inf)
-    r2 = line.r2 if len(points) > 2 else None
     return Fit(
-        slope=line.slope,
+        slope=slope,
         stderr=max(errors, default=math.inf),
-        interval=(line.slope - half, line.slope + half),
+        interval=(slope - half, slope + half),
         level=level,
-        intercept=line.intercept,
+        intercept=float(y_mean - slope * x_mean),
         r2=r2,
         chi2=chi2 if known else None,
         points=points,
-        centre=line.centre,
-        spread=line.spread,
+        centre=float(x_mean),
+        spread=math.sqrt(spread / float(weight.sum())),
     )
 
 
@@ -241,42 +251,13 @@ def _mean_variances(points: Sequence[Point], pooling: float) -> Array:
     return np.where(averaged > 0, averaged, pooled) / (freedom + 1)
 
 
-@dataclass(frozen=True)
-class _Line:
-    slope: float
-    intercept: float
-    stderr: float  # of the slope, if the variances are true
-    chi2: float
-    r2: float
-    centre: float
-    spread: float
+def student_quantile(level: float, freedom: float) -> float:
+    """The two-sided quantile of Student's t; infinite degrees of freedom give the normal one.
 
-
-def _line(points: Sequence[Point], variances: Array) -> _Line:
-    """The least-squares line through the points, each weighted by one over its variance."""
-    x = np.log10([point.depth for point in points])
-    y = np.array([point.log10_rate for point in points])
-    weight = 1 / variances
-    x_mean, y_mean = np.average(x, weights=weight), np.average(y, weights=weight)
-    dx, dy = x - x_mean, y - y_mean  # centred, so a narrow range of depths loses no digits
-    spread = float(weight @ dx**2)
-    slope = float(weight @ (dx * dy)) / spread
-    left = float(weight @ (dy - slope * dx) ** 2)
-    total = float(weight @ dy**2)
-    flat = bool(np.ptp(y) < _SAME)  # no variation, so none explained
-    return _Line(
-        slope=slope,
-        intercept=float(y_mean - slope * x_mean),
-        stderr=1 / math.sqrt(spread),
-        chi2=left,
-        r2=0.0 if flat else 1 - left / total,
-        centre=float(x_mean),
-        spread=math.sqrt(spread / float(weight.sum())),
-    )
-
-
-def _quantile(level: float, freedom: float) -> float:
-    """The two-sided quantile of Student's t; infinite degrees of freedom give the normal one."""
+    Args:
+        level: The probability between minus and plus the quantile.
+        freedom: The degrees of freedom.
+    """
     from scipy.special import ndtri, stdtrit  # here, because `import depthlr` must not need scipy
 
     tail = (1 + level) / 2

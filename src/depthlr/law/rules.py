@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from depthlr import check
 from depthlr.errors import DepthlrError, did_you_mean
@@ -30,14 +30,10 @@ LAW_EXPONENT = -1.5  # Prop. 1 (CNN) and its residual and Transformer twins: eta
 CONSTANT_EXPONENT = -0.2  # fitted on the design recipes of RealBench: python -m experiments.realbench constant
 LONG_RUN = 500  # steps; evidence from short runs ends at 200, that of RealBench is from 1,200
 
-# The exponent depends on whether the step grows with the gradient, so any optimizer belongs to one of two families.
-FAMILIES: dict[Family, str] = {
-    "sgd": "the step is proportional to the gradient (SGD, momentum, Nesterov)",
-    "adam": (
-        "the step does not grow with the gradient (Adam, AdamW, RMSprop, Adafactor, Lion, LAMB; also Muon, Shampoo and "
-        "SOAP, which orthogonalise or whiten the gradient: same depth exponent, different width rule)"
-    ),
-}
+# The exponent depends on whether the step grows with the gradient, so any optimizer belongs to one of two families:
+# "sgd", where it does (SGD, momentum, Nesterov), and "adam", where it does not (Adam, AdamW, RMSprop, Adafactor, Lion,
+# LAMB; also Muon, Shampoo and SOAP, which orthogonalise or whiten the gradient: same depth exponent, other width rule).
+FAMILIES: tuple[Family, ...] = ("sgd", "adam")
 
 # The optimizers that can be named, with their family.
 OPTIMIZER_FAMILIES: dict[str, Family] = {
@@ -96,9 +92,7 @@ class DepthRule:
         Args:
             family: The optimizer family.
         """
-        if family not in FAMILIES:
-            known = "; ".join(f"{name!r}, {words}" for name, words in FAMILIES.items())
-            raise DepthlrError(f"There is no optimizer family {family!r}: choose one of {known}.")
+        check.one_of("The optimizer family", family, FAMILIES)
         return self.exponent_sgd if family == "sgd" else self.exponent_adam
 
     def new_rate(self, rate: float, source_depth: float, target_depth: float, family: Family = "sgd") -> float:
@@ -345,13 +339,6 @@ def rule_named(name: str) -> DepthRule:
 # path p. A stack of K residual blocks has 2^K paths, so only logarithms are computed and no path is enumerated.
 
 
-class UnitCounts(NamedTuple):
-    """How many plain units (on every path) and residual units (each on half of the paths) a stack has."""
-
-    plain: int
-    residual: int
-
-
 def log_pathsum(*, plain: int, residual: int) -> float:
     """log of sum_k C(K, k) (k + m)^3 for a stack of m plain and K residual units, one unit per residual branch.
 
@@ -368,23 +355,20 @@ def log_pathsum(*, plain: int, residual: int) -> float:
     return k * math.log(2.0) + math.log(eightfold / 8)
 
 
-def pathsum_transfer(
-    rate: float, *, source: UnitCounts | tuple[int, int], target: UnitCounts | tuple[int, int]
-) -> float:
+def pathsum_transfer(rate: float, *, source: tuple[int, int], target: tuple[int, int]) -> float:
     """The rate for the target by PathSum.
 
     On residual stacks without branch scaling the rate falls exponentially (2^K paths), not as a power of the depth.
 
     Args:
         rate: The rate tuned on the source.
-        source: The numbers of plain and residual units of the source.
+        source: The numbers of plain units (on every path) and of residual units (each on half of the paths).
         target: The same of the target.
     """
     tuned = check.positive("The rate", rate)
-    source, target = UnitCounts(*source), UnitCounts(*target)
-    change = log_pathsum(**target._asdict()) - log_pathsum(**source._asdict())
+    before, after = (log_pathsum(plain=plain, residual=residual) for plain, residual in (source, target))
     try:
-        new = tuned * math.exp(-change / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
+        new = tuned * math.exp((before - after) / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
     except OverflowError:
         new = math.inf
-    return finite_rate(new, source, target)
+    return finite_rate(new, f"units {source}", f"units {target}")

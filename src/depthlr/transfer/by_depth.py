@@ -10,20 +10,11 @@ from typing import Any
 from torch import nn
 
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import (
-    ADAPTIVE,
-    AS_INIT,
-    OTHER_INIT,
-    UNSEEN,
-    CarriedRate,
-    finite_rate,
-    run_properties,
-)
+from depthlr.law.carried_rate import ADAPTIVE, AS_INIT, OTHER_INIT, UNSEEN, CarriedRate, finite_rate, run_properties
 from depthlr.law.fit import Fit
 from depthlr.law.rules import RULES, DepthRule, Family, pathsum_transfer
 from depthlr.trace.depth import TIED, Depth
-from depthlr.transfer.optimizer import family_of, rates_of, with_recipe_notes
-from depthlr.transfer.recipe import Counted, Recipe, count_depths
+from depthlr.transfer.recipe import Counted, Recipe, count_depths, family_of, rates_of, with_recipe_notes
 
 WORST_FIRST = (OTHER_INIT, UNSEEN, AS_INIT)  # two models count as the worse one
 SAME_DEPTH = "nothing to carry: both models have {} units; if one is deeper, units= counts your own blocks."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import partial
 from statistics import median, stdev
 from typing import Any
 
@@ -16,17 +15,17 @@ from torch import nn
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
 from depthlr.energy.energy import Energy, EnergyOverSeeds, update_energy_over_seeds
-from depthlr.energy.given_optimizer import optimizers_of, own_rates
-from depthlr.energy.initializations import Draws, build_model, check_draws, depth_on
+from depthlr.energy.initializations import Draws, build_model, depth_on
 from depthlr.energy.persistent import DrawnRate, PersistentEnergy, persistent_energies, rate_over_draws
 from depthlr.energy.progress import labelled, measuring
+from depthlr.energy.step import check_fits_any_model, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
-from depthlr.law.fit import Fit, fit_power_law
+from depthlr.law.fit import Fit, fit_power_law, student_quantile
 from depthlr.law.rules import transfer_by_power
 from depthlr.trace.depth import Depth, Units
 from depthlr.trace.interface import LossFn
-from depthlr.transfer.optimizer import group_notes
+from depthlr.transfer.recipe import group_notes
 
 CLOSE_DECADES = 0.15  # measured changes miss tuned ones by less on 19 of 24 tasks: this is agreement
 FAR_DECADES = 0.5  # a factor of three: what copying the rate costs, so a rule this far off is worth nothing
@@ -51,16 +50,22 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class SizeMeasurement:
-    """What was measured at one size, with one entry per seed."""
+class SizeCheck:
+    """What was measured at one size, with one entry per seed, and the errors of rates carried from the smallest size.
+
+    `compare_sizes` fills the errors in.
+    """
 
     size: int
     depth: Depth
     energies: EnergyOverSeeds
     persistent: tuple[PersistentEnergy, ...]
     drawn: bool = True  # a model of its own for every seed
+    law_error: float = 0.0  # decades; above 0 the law carries too high a rate
+    copy_error: float = 0.0
+    uncertainty: float = 0.0  # of both errors: half a 95% interval, by the seeds' scatter; infinite if not known
 
-    @cached_property
+    @property
     def found(self) -> DrawnRate:
         """The rate of persistent energy 1, over seeds."""
         return rate_over_draws(self.persistent)
@@ -84,15 +89,6 @@ class SizeMeasurement:
     def rates(self) -> list[float]:
         """One rate per seed."""
         return [one.rate for one in self.persistent]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeCheck(SizeMeasurement):
-    """A size, and the errors of rates carried to it from the smallest size."""
-
-    law_error: float  # decades; above 0 the law carries too high a rate
-    copy_error: float
-    uncertainty: float  # of both errors: half a 95% interval, by the seeds' scatter; infinite where that is not known
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -162,7 +158,7 @@ def check_transfer(
     """
     checked_sizes = _check_sizes(sizes)
     drawn_seeds = range(check.count("The number of seeds", seeds, least=1))
-    check_draws(drawn_seeds, optimizer)
+    check_fits_any_model(optimizer)
     given = batches_for_seeds(batches, len(drawn_seeds), limit, seed=0)
     builds = {f"size {size}": partial(build, size) for size in checked_sizes}
     models = {name: Draws(make, drawn_seeds) for name, make in builds.items()}
@@ -178,24 +174,20 @@ def check_transfer(
     for size, draws, of_units, of_readout in zip(checked_sizes, models.values(), energies, persistent, strict=True):
         model = build_model(partial(build, size))
         depth = depth_on(model, given.first, units)
-        measured.append(SizeMeasurement(size, depth, of_units, of_readout, drawn=not draws.same_weights))
+        measured.append(SizeCheck(size, depth, of_units, of_readout, drawn=not draws.same_weights))
         ratios.append(own_rates(optimizers_of(optimizer, model)).ratios)
     found = judge(measured)
     return replace(found, notes=(*found.notes, *group_notes(ratios)))
 
 
 def _check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(sizes, Iterable):
-        raise DepthlrError(f"sizes is {sizes!r}: name two sizes or more, such as [2, 4, 8].")
-    found = tuple(check.count("A size", size, least=1) for size in sizes)
-    if len(found) < 2:
-        raise DepthlrError(f"sizes is {list(found)}: a rate is carried between two sizes or more, such as [2, 4, 8].")
-    if any(after <= before for before, after in pairwise(found)):
-        raise DepthlrError(f"sizes is {list(found)}: name them from small to large, each once.")
+    found = check.counts("sizes", sizes, least=1)
+    if len(found) < 2 or list(found) != sorted(found):
+        raise DepthlrError(f"sizes is {list(found)}: name two sizes or more, from small to large, such as [2, 4, 8].")
     return found
 
 
-def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
+def judge(measured: Sequence[SizeCheck]) -> TransferCheck:
     """The verdict of the most serious problem. The first problem of that kind is the reason; the others are notes.
 
     Args:
@@ -207,21 +199,17 @@ def judge(measured: Sequence[SizeMeasurement]) -> TransferCheck:
         fit = fit_power_law(depths, [rate for row in measured for rate in row.rates])
     rows = tuple(compare_sizes(measured[0], row) for row in measured)
     found = list(find_problems(rows, fit))
-    for verdict in (Verdict.fail, Verdict.caution):
-        reasons = [text for gravity, text in found if gravity is verdict]
-        if reasons:
-            break
-    else:
-        verdict = Verdict.passed
-        reach = max(abs(row.law_error) + row.uncertainty for row in rows)
-        reasons = [f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."]
-    notes = [text for _, text in found if text != reasons[0]]
+    reach = max(abs(row.law_error) + row.uncertainty for row in rows)
+    agreement = f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."
+    worst_first = sorted(found, key=lambda problem: problem[0] is not Verdict.fail)
+    verdict, reason = next(iter(worst_first), (Verdict.passed, agreement))
+    notes = [text for _, text in found if text != reason]
     if fit is not None and fit.is_wide:
         notes.append("the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes.")
-    return TransferCheck(verdict, reasons[0], rows, fit, tuple(notes))
+    return TransferCheck(verdict, reason, rows, fit, tuple(notes))
 
 
-def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
+def compare_sizes(first: SizeCheck, row: SizeCheck) -> SizeCheck:
     """Compare a size with the smallest one, whose rate is carried.
 
     Args:
@@ -229,12 +217,8 @@ def compare_sizes(first: SizeMeasurement, row: SizeMeasurement) -> SizeCheck:
         row: The measurement of the size.
     """
     copied = first.found.decades - row.found.decades
-    return SizeCheck(
-        row.size,
-        row.depth,
-        row.energies,
-        row.persistent,
-        row.drawn,
+    return replace(
+        row,
         law_error=copied + math.log10(transfer_by_power(1.0, first.depth.total, row.depth.total)),
         copy_error=copied,
         uncertainty=0.0 if row is first else half_interval(first.error, row.error, len(row.persistent)),
@@ -251,9 +235,7 @@ def half_interval(first_error: float | None, other_error: float | None, seeds: i
     """
     if not (first_error and other_error):
         return math.inf
-    from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
-
-    return float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2)) * math.hypot(first_error, other_error)
+    return student_quantile(LEVEL, 2 * (seeds - 1)) * math.hypot(first_error, other_error)
 
 
 def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Problem]:
@@ -265,7 +247,7 @@ def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Prob
     """
     yield from _growth(rows)
     yield from _exponent(fit)
-    noisy = [row.size for row in rows if rate_over_draws(row.persistent).noisy]
+    noisy = [row.size for row in rows if row.found.noisy]
     if noisy:
         text = (
             f"the steps of different batches have hardly anything in common at size {noisy[0]}, so its rate is a "
@@ -289,22 +271,16 @@ def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
     """Exploding or vanishing units, at the size where that is worst."""
     spans = {row.size: median(map(_span, row.energies.energies)) for row in rows}
     worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
-    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and _grows(rows, spans):
+    # The span of exploding units grows with depth. Where depth does not grow, nothing speaks against it.
+    deeper = rows[-1].depth.total / rows[0].depth.total
+    grows = math.isinf(max(spans.values())) or spans[rows[-1].size] > deeper**GROWTH_POWER * spans[rows[0].size]
+    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and (grows or deeper == 1):
         squares = _squares(worst.energies.energies[0])
         text = (
             f"units {'explode' if squares[-1] > squares[0] else 'vanish'} at size {worst.size}: their mean squares "
             f"differ by a factor of {spans[worst.size]:.2g}; initialize as depthlr does (init_), or add norms."
         )
         yield Verdict.fail, text
-
-
-def _grows(rows: tuple[SizeCheck, ...], spans: dict[int, float]) -> bool:
-    """Does the span grow with depth, as exploding units' does? Where depth does not grow, nothing speaks against it."""
-    first, last = rows[0], rows[-1]
-    if math.isinf(max(spans.values())) or first.depth.total == last.depth.total:
-        return True
-    allowed = math.pow(last.depth.total / first.depth.total, GROWTH_POWER)
-    return spans[last.size] > allowed * spans[first.size]
 
 
 def _span(energy: Energy) -> float:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from depthlr import check
-from depthlr.energy.given_optimizer import step_rate
+from depthlr.energy.step import step_rate
 from depthlr.errors import DepthlrError
 from depthlr.optimizers import outer_parameters
 from depthlr.trace.interface import check_runnable, clean_path, unwrap
@@ -25,7 +25,6 @@ TOKEN_WORDS = {
     *("pos", "position", "positional", "positions", "token", "tokens"),
     *("embed", "embedding", "embeddings", "bias", "biases", "table"),
 }
-MOST_CHANGE = 10  # of Muon's rate; AdamW's is 30 to 100 times smaller, and easily given by mistake
 TABLE_FORMATS = ("json", "yaml", "torchtitan")
 
 
@@ -63,14 +62,7 @@ def param_groups(
     main = check.positive("The rate", rate)
     decay = check.finite("The weight decay", weight_decay, least=0)
     if tuned_rate is not None:
-        change = check.positive("The tuned rate", tuned_rate) / main
-        if muon and not 1 / MOST_CHANGE <= change <= MOST_CHANGE:
-            raise DepthlrError(
-                f"tuned_rate={float(tuned_rate):g} and rate={main:g} are more than a factor of {MOST_CHANGE} apart: "
-                "both are Muon's, so do not give AdamW's; if both are right, leave tuned_rate out and give "
-                "weight_decay * tuned_rate / rate as weight_decay."
-            )
-        decay *= change
+        decay *= check.positive("The tuned rate", tuned_rate) / main
     if muon and other_rate is None:
         raise DepthlrError("muon=True needs other_rate=, the rate of what Muon does not take and AdamW does.")
     if not muon and other_rate is not None:

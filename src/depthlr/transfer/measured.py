@@ -1,4 +1,7 @@
-"""The rule `Measured`: keep the persistent energy of the readout, averaged with the law if unsure."""
+"""The rules that measure models: `Measured` keeps the persistent energy of the readout, `AmMup` the mean energy.
+
+`Measured` averages with the law if it is unsure.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from depthlr import check
-from depthlr.energy.batches import batches_for_seeds, inputs_of
-from depthlr.energy.given_optimizer import check_fits_any_model, optimizers_of, own_rates
-from depthlr.energy.initializations import (
-    EVAL_MODE_NOTE,
-    SAME_WEIGHTS_NOTE,
-    Draws,
-    model_of,
-)
+from depthlr.energy.batches import batches_for_seeds, inputs_of, read_batches
+from depthlr.energy.energy import ENERGY_BATCHES, rate_of, update_energy
+from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, Draws, model_of
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
@@ -26,6 +24,7 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import measuring
+from depthlr.energy.step import OwnRates, check_fits_any_model, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.law.carried_rate import (
     AS_IT_IS,
@@ -39,8 +38,7 @@ from depthlr.law.carried_rate import (
 )
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.trace.depth import Depth, effective_depth
-from depthlr.transfer.optimizer import with_recipe_notes
-from depthlr.transfer.recipe import MeasuredModel, Recipe
+from depthlr.transfer.recipe import Energies, MeasuredModel, Recipe, rates_of, with_recipe_notes
 
 ASSUMES = (
     "The best rate keeps the expected relative change of the readout per step: rate_target = rate_source * "
@@ -55,6 +53,15 @@ NOISY = (
 NOT_COMPARED = (
     "carried rates were compared with tuned ones across depth, and for models that get wider at most as fast as "
     "deeper: between these models there is no interval."
+)
+AM_MUP = (
+    "The best rate keeps the mean energy of the first step what it was at the source (AM-muP). Both models must be "
+    "initialized as they will be trained; nothing is assumed about how energy depends on depth or width."
+)
+SCATTERED = (
+    "initializations scatter, as those of narrow models and deep plain stacks do: the measured change is known to "
+    "{:.2f} decades (one standard error), and the law counts for {:.0%} of what is carried; take more seeds or a wider "
+    "model."
 )
 MUCH_LAW = 0.25  # the law's weight gets a note above this
 
@@ -121,17 +128,16 @@ class Measured:
         given = recipe_with_batches(source, target)
         ends = {"source": source, "target": target}  # as in progress messages
         found: dict[str, Any] = {name: end.build for name, end in ends.items()}
-        unmeasured = {name: end for name, end in ends.items() if not isinstance(end.build, MeasuredModel)}
-        if unmeasured:
-            builds: list[Any] = [end.build for end in unmeasured.values()]
-            check_measuring("measured", given, builds)
+        builds = {name: build for name, build in found.items() if not isinstance(build, MeasuredModel)}
+        if builds:
+            check_measuring("measured", given, builds.values())
             seeds = range(self.seed, self.seed + check.count("The number of seeds", self.seeds))
-            draws = {name: Draws(build, seeds) for name, build in zip(unmeasured, builds, strict=True)}
+            draws = {name: Draws(build, seeds) for name, build in builds.items()}
             batches = batches_for_seeds(given.batches, max(map(len, draws.values())), None, self.seed)
             with measuring(batches.size * sum(map(len, draws.values()))):
                 energies = persistent_energies(draws, batches, given.loss_fn, given.optimizer, seed=self.seed)
-            for (name, end), own in zip(unmeasured.items(), energies, strict=True):
-                found[name] = _measured_model(end, batches.first, own, draws[name].same_weights)
+            for name, own in zip(draws, energies, strict=True):
+                found[name] = _measured_model(ends[name], batches.first, own, draws[name].same_weights)
         return found["source"], found["target"]
 
     @staticmethod
@@ -177,11 +183,7 @@ class Measured:
         in_scope = source.in_scope and target.in_scope and compared and not noisy
         error = change.standard_error
         if error is not None and (error > LARGE_ERROR or change.law_share > MUCH_LAW):
-            notes.append(
-                "initializations scatter, as those of narrow models and deep plain stacks do: the measured change is "
-                f"known to {error:.2f} decades (one standard error), and the law counts for {change.law_share:.0%} of "
-                "what is carried; take more seeds or a wider model."
-            )
+            notes.append(SCATTERED.format(error, change.law_share))
         new_rate = finite_rate(rate * change.factor, f"depth {depths[0]:g}", f"depth {depths[1]:g}")
         carried = CarriedRate(
             new_rate,
@@ -194,6 +196,51 @@ class Measured:
             initialization=AS_IT_IS,
         )
         return carried.with_interval(change.error_bound(*depths), EVIDENCE) if in_scope else carried
+
+
+@dataclass(frozen=True)
+class AmMup:
+    """The ratio of mean update energies of the first step (AM-muP).
+
+    Args:
+        aggregate: The mean over the units: arithmetic, geometric or harmonic.
+        seed: Seeds what models and batches draw.
+    """
+
+    aggregate: str = "arithmetic"
+    seed: int = 0
+
+    def carry(self, rate: float, source: Recipe, target: Recipe) -> CarriedRate:
+        """Carry the rate by the mean energies of both models. Arguments are those of `Rule.carry`.
+
+        Models are measured on the source's batches, or on the target's if the source has none. Stored energies are
+        used as they are.
+        """
+        given = recipe_with_batches(source, target)
+        builds: list[Any] = []
+        for end in (source, target):
+            builds.append(model_of(end.build) if callable(end.build) else end.build)
+        models = [build for build in builds if not isinstance(build, Energies)]
+        batches = []
+        if models:
+            check_measuring("am-mup", given, models)
+            batches = read_batches(given.batches, None, ENERGY_BATCHES, self.seed)
+        energies: list[Energies] = []
+        rates: list[OwnRates | None] = []
+        with measuring(len(batches) * len(models)):
+            for build, end in zip(builds, (source, target), strict=True):
+                if isinstance(build, Energies):
+                    energies.append(build)
+                    rates.append(None)
+                    continue
+                step = given.loss_fn, given.optimizer
+                energies.append(update_energy(build, batches, *step, seed=self.seed, units=end.units))
+                rates.append(rates_of(end, build))
+        before, after = (rate_of(energy.aggregate(self.aggregate)) for energy in energies)
+        factor = after / before  # rate'^2 S'(1) = rate^2 S(1)
+        depths = len(energies[0].units), len(energies[1].units)
+        carried = CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, initialization=AS_IT_IS)
+        return with_recipe_notes(carried, source, target, rates)
 
 
 def recipe_with_batches(source: Recipe, target: Recipe) -> Recipe:
@@ -214,10 +261,10 @@ def can_measure(source: Recipe, target: Recipe) -> bool:
         target: The recipe that needs a rate.
     """
     builds = source.build, target.build
-    if not all(isinstance(build, MeasuredModel) or callable(build) for build in builds):  # models are callable, too
-        return False
-    measured = all(isinstance(build, MeasuredModel) for build in builds)
-    return measured or recipe_with_batches(source, target).batches is not None
+    if all(isinstance(build, MeasuredModel) for build in builds):
+        return True
+    measurable = all(isinstance(build, MeasuredModel) or callable(build) for build in builds)  # as models are, too
+    return measurable and recipe_with_batches(source, target).batches is not None
 
 
 def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:

@@ -11,9 +11,8 @@ from depthlr.law.carried_rate import OTHER_INIT, CarriedRate
 from depthlr.law.rules import DepthRule, Family, recommended_rule, rule_named
 from depthlr.trace.depth import Units
 from depthlr.trace.interface import LossFn
-from depthlr.transfer.am_mup import AmMup
 from depthlr.transfer.by_depth import ByDepth, Constant, Fitted, Law
-from depthlr.transfer.measured import Measured, can_measure
+from depthlr.transfer.measured import AmMup, Measured, can_measure
 from depthlr.transfer.recipe import Energies, ModelLike, Recipe, count_depths
 
 __all__ = ["AmMup", "ByDepth", "Constant", "Fitted", "Law", "Measured", "Recipe", "Rule", "make_rule", "transfer_rate"]
@@ -101,15 +100,11 @@ def transfer_rate(
     """
     rate = check.positive("The rate", rate)
     seed = check.seed("The seed", seed)
-    entries = {"batches": batches, "loss_fn": loss_fn, "optimizer": optimizer, "example": example, "units": units}
-    entries |= {"schedule": schedule, "steps": steps}
-    entries = {name: value for name, value in entries.items() if value is not None}
+    entries = _given(batches=batches, loss_fn=loss_fn, optimizer=optimizer, example=example, units=units)
+    entries |= _given(schedule=schedule, steps=steps)
     if entries and isinstance(source, Recipe) and isinstance(target, Recipe):
         raise DepthlrError(TOLD_BY_RECIPES.format(_arguments(entries)))
-    options: dict[str, Any] = {"family": family, "aggregate": aggregate, "seeds": seeds}
-    options = {name: value for name, value in options.items() if value is not None}
-    if seed:  # 0 is that of every rule
-        options["seed"] = seed
+    options = _given(family=family, aggregate=aggregate, seeds=seeds, seed=seed or None)  # 0 is that of every rule
     if isinstance(rule, DepthRule):
         rule = ByDepth(rule)
     if options and rule is not None and not isinstance(rule, str):
@@ -120,6 +115,10 @@ def transfer_rate(
     if isinstance(rule, str):
         rule = make_rule(rule, **options)
     return rule.carry(rate, source, target)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _as_recipe(given: Any, other: Any, entries: dict[str, Any]) -> Recipe:

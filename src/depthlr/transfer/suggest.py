@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
-from torch.overrides import TorchFunctionMode
+from torch.optim import SGD, Adam, AdamW
 
 from depthlr import check
 from depthlr.energy.batches import batches_for_seeds
-from depthlr.energy.given_optimizer import LARGEST_GROUP, group_moves, has_stepped, optimizers_of, own_rates
 from depthlr.energy.gradient import loss_gradients, unwrap_measurable
-from depthlr.energy.initializations import (
-    EVAL_MODE_NOTE,
-    SAME_WEIGHTS_NOTE,
-    Build,
-    Draws,
-    check_draws,
-)
+from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, Build, Draws, model_of
 from depthlr.energy.persistent import (
     LARGE_ERROR,
     SEEDS,
@@ -33,15 +25,21 @@ from depthlr.energy.persistent import (
     readout_size_note,
 )
 from depthlr.energy.progress import labelled, measuring
-from depthlr.energy.step import step_direction
+from depthlr.energy.step import (
+    LARGEST_GROUP,
+    check_fits_any_model,
+    group_moves,
+    has_stepped,
+    optimizers_of,
+    own_rates,
+    step_direction,
+)
 from depthlr.energy.tensors import as_real, dense
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
 from depthlr.trace.interface import LossFn, check_runnable, unwrap
-from depthlr.trace.operations import RECURRENT, RECURRENT_CELLS
 
-FLOAT_DECADES = 300  # a float holds 308
 SUGGESTION_EVIDENCE = (
     "The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and "
     "from other initializations, the suggestion errs by more."
@@ -87,6 +85,17 @@ SCHEDULE_NOTES = {
     "tasks, initialized by init_, were tuned so, at 0.5 to 12 times what is suggested for a constant rate.",
 }
 RECURRENT_NOTE = "recurrent models were not among the tasks that the interval was calibrated on."
+NO_FALL_NOTE = (
+    "the loss is not above 0 or the first step does not lower it (the least loss is {:.3g}), so the Polyak step is "
+    "left out of the measure."
+)
+NOISY_NOTE = (
+    "the steps of {} batches have hardly anything in common, so the rate is a guess: take more or larger batches."
+)
+MOMENTUM_NOTE = (
+    "momentum moves the weights up to {:.3g} times as far in the long run as in the first step; the measured rate was "
+    "divided by the root of that, {:.3g}."
+)
 SCATTERED = (
     "initializations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
 )
@@ -158,44 +167,54 @@ def suggest_rate(
     seed = check.seed("The seed", seed)
     drawn_seeds = range(seed, seed + check.count("The number of seeds", seeds, least=1))
     if not isinstance(model, nn.Module):
-        check_draws(drawn_seeds, optimizer)
+        check_fits_any_model(optimizer)
+    gain, notes = _look_at(model_of(model), optimizer)
     draws = Draws(model, drawn_seeds)
     given = batches_for_seeds(batches, len(draws), limit, seed)
-    found: list[_Measurement] = []
+    found: list[tuple[PersistentEnergy, float]] = []
     with measuring(len(draws) * given.size):
         for number, drawn in enumerate(draws, 1):
+            own = next(given.per_seed)
             with labelled("" if drawn is model else f"initialization {number} of {len(draws)}"):
-                measured = _measure(drawn, next(given.per_seed), loss_fn, optimizer, seed)
-            found.append(replace(measured, optimizers=[]) if found else measured)  # which would keep all the models
-    return _suggest(found, schedule, draws.same_weights)
+                energy = persistent_energy(drawn, own, loss_fn, optimizer, seed=seed)
+                found.append((energy, predicted_fall(drawn, own[0], loss_fn, optimizer, seed=seed)))
+            del own  # before the next ones are read
+    if draws.same_weights:
+        notes.append(SAME_WEIGHTS_NOTE)
+    return _suggest(found, schedule, gain, notes)
 
 
-@dataclass(frozen=True)
-class _Measurement:
-    """One initialization."""
-
-    energy: PersistentEnergy
-    fall: float
-    optimizers: list[Optimizer]  # of the first initialization alone
-    training: bool
-    recurrent: bool
-
-
-def _measure(model: nn.Module, batches: list[Any], loss_fn: LossFn | None, optimizer: Any, seed: int) -> _Measurement:
+def _look_at(model: nn.Module, optimizer: Any) -> tuple[float, list[str]]:
+    """How much further momentum takes a model in the long run than in the first step, and notes on both."""
     model = unwrap(model)
     check_runnable(model)
     optimizers = optimizers_of(optimizer, model)
     if any(map(has_stepped, optimizers)):
         raise DepthlrError("the optimizer has taken steps already, and a suggestion is for the first: pass a new one.")
     if any(group.get("maximize") for one in optimizers for group in one.param_groups):
-        raise DepthlrError(
-            "the optimizer maximizes, and a suggestion is for a loss that falls: turn the loss's sign and leave out "
-            "maximize."
-        )
-    energy = persistent_energy(model, batches, loss_fn, optimizer, seed=seed)
-    with RecurrenceWatch() as watch:
-        fall = predicted_fall(model, batches[0], loss_fn, optimizer, seed=seed)
-    return _Measurement(energy, fall, optimizers, model.training, watch.seen)
+        raise DepthlrError("the optimizer maximizes: turn the loss's sign, and leave out maximize.")
+    # Normalised steps (Adam, Muon) do not add up to longer ones.
+    heavy = [one for one in optimizers if isinstance(one, SGD)]
+    gains = [_sgd_gain(group) for one in heavy for group in one.param_groups if group_moves(group)]
+    gain = max([1.0, *gains])
+    others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
+    possible = {
+        EVAL_MODE_NOTE: not model.training,
+        RECURRENT_NOTE: any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in model.modules()),
+        MOMENTUM_NOTE.format(gain, math.sqrt(gain)): gain > 1,
+        LARGEST_GROUP: own_rates(optimizers).ratios != (1.0,),
+        f"compared with tuned rates for SGD, Adam and AdamW alone, not for {', '.join(others)}.": bool(others),
+    }
+    return gain, [note for note, applies in possible.items() if applies]
+
+
+def _sgd_gain(group: dict[str, Any]) -> float:
+    momentum = float(group["momentum"])
+    if momentum >= 1:
+        raise DepthlrError(f"a momentum of {momentum:g} never settles: choose one below 1.")
+    first = 1 + momentum if group["nesterov"] else 1.0
+    long_run = (1 - float(group["dampening"])) / (1 - momentum) if momentum else 1.0
+    return long_run / first
 
 
 def predicted_fall(
@@ -223,48 +242,30 @@ def predicted_fall(
     return -float(torch.stack(products).sum())
 
 
-class RecurrenceWatch(TorchFunctionMode):
-    """Sets `seen` when a recurrent layer or cell runs inside the context."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = False
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.seen |= getattr(func, "__name__", "") in RECURRENT | RECURRENT_CELLS
-        return func(*args, **(kwargs or {}))
-
-
-def _suggest(found: Sequence[_Measurement], schedule: str, same_weights: bool) -> SuggestedRate:
-    optimizers = found[0].optimizers
-    gains = _momentum_gains(optimizers)
-    basis, rates = measured_rates([(one.energy, one.fall) for one in found])
+def _suggest(
+    draws: Sequence[tuple[PersistentEnergy, float]], schedule: str, gain: float, notes: Sequence[str]
+) -> SuggestedRate:
+    basis, rates = measured_rates(draws)
     calibration = basis.calibrations[schedule]
     decades = [math.log10(rate) for rate in rates]
     # Momentum takes a steady drift 1 / (1 - beta) as far, while the limit of stability hardly moves: tuned rates lie in
     # between, near the geometric middle.
-    log_rate = calibration.decades + fmean(decades) - 0.5 * math.log10(max([1.0, *gains]))
-    if not abs(log_rate) < FLOAT_DECADES:
-        raise DepthlrError(
-            f"the suggested rate is 10^{log_rate:.0f}, beyond what a float holds: check the loss's scale."
-        )
+    log_rate = calibration.decades + fmean(decades) - 0.5 * math.log10(gain)
     rate = 10**log_rate
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
+    energies = [energy for energy, _ in draws]
+    readout_note = readout_size_note(energies)
     possible = {
-        SCHEDULE_NOTES[schedule]: True,
-        EVAL_MODE_NOTE: not found[0].training,
-        SAME_WEIGHTS_NOTE: same_weights,
-        RECURRENT_NOTE: any(one.recurrent for one in found),
+        NO_FALL_NOTE.format(min(one.loss for one in energies)): basis is ENERGY_ALONE,
+        readout_note: readout_note is not None,
+        NOISY_NOTE.format(energies[0].batches): rate_over_draws(energies).noisy,
+        SCATTERED.format(scatter): scatter > LARGE_ERROR,
     }
-    notes = [note for note, applies in possible.items() if applies]
-    notes += _notes([one.energy for one in found], basis, optimizers, gains)
-    if scatter > LARGE_ERROR:
-        notes.append(SCATTERED.format(scatter))
+    of_draws = [note for note, applies in possible.items() if note and applies]
     measure = f"{10**calibration.decades:.2g} times {basis.measure}"
-    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, measure, tuple(notes))
+    all_notes = (SCHEDULE_NOTES[schedule], *notes, *of_draws)
+    return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, measure, all_notes)
 
 
 def measured_rates(draws: Sequence[tuple[PersistentEnergy, float]]) -> tuple[Basis, list[float]]:
@@ -281,54 +282,3 @@ def measured_rates(draws: Sequence[tuple[PersistentEnergy, float]]) -> tuple[Bas
     if len(polyak) < len(draws) or not all(0 < one < math.inf for one in polyak):
         return ENERGY_ALONE, rates
     return BALANCED, [math.sqrt(rate * one) for rate, one in zip(rates, polyak, strict=True)]
-
-
-def _momentum_gains(optimizers: Sequence[Optimizer]) -> list[float]:
-    """How much further momentum takes each moving group in the long run than in the first step, which was measured."""
-    gains = []
-    for one in optimizers:
-        for group in filter(group_moves, one.param_groups):
-            # Normalised steps (Adam, Muon) do not add up to longer ones.
-            gains.append(_sgd_gain(group) if isinstance(one, SGD) else 1.0)
-    return gains
-
-
-def _sgd_gain(group: dict[str, Any]) -> float:
-    momentum = float(group["momentum"])
-    if momentum >= 1:
-        raise DepthlrError(f"a momentum of {momentum:g} never settles: choose one below 1.")
-    first = 1 + momentum if group["nesterov"] else 1.0
-    long_run = (1 - float(group["dampening"])) / (1 - momentum) if momentum else 1.0
-    return long_run / first
-
-
-def _notes(
-    found: Sequence[PersistentEnergy], basis: Basis, optimizers: Sequence[Optimizer], gains: Sequence[float]
-) -> list[str]:
-    notes = []
-    if basis is ENERGY_ALONE:
-        least = min(one.loss for one in found)
-        notes.append(
-            f"the loss is not above 0 or the first step does not lower it (the least loss is {least:.3g}), so the "
-            "Polyak step is left out of the measure."
-        )
-    if strange := readout_size_note(found):
-        notes.append(strange)
-    if rate_over_draws(found).noisy:
-        notes.append(
-            f"the steps of {found[0].batches} batches have hardly anything in common, so the rate is a guess: "
-            "take more or larger batches."
-        )
-    gain = max(gains, default=1.0)
-    if gain > 1:
-        most = ", in the group where it adds most," if min(gains) < gain else ""
-        notes.append(
-            f"momentum{most} moves {gain:.3g} times as far in the long run as in the first step; the measured rate was "
-            f"divided by the root of that, {math.sqrt(gain):.3g}."
-        )
-    if own_rates(optimizers).ratios != (1.0,):
-        notes.append(LARGEST_GROUP)
-    others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
-    if others:
-        notes.append(f"compared with tuned rates for SGD, Adam and AdamW alone, not for {', '.join(others)}.")
-    return notes

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from depthlr.data import digits_batch
-from depthlr.energy import step_direction, update_energy
+from depthlr.energy import update_energy
+from depthlr.energy.step import step_direction
 from depthlr.init import init_
 from depthlr.models import build
 from depthlr.training.task import mean_cross_entropy
