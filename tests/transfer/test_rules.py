@@ -217,7 +217,7 @@ def test_the_constant_exponents_interval_holds_with_tied_embeddings_but_not_acro
 @pytest.mark.parametrize(("kind", "held"), [(TIED, True), ("weight sharing", False), ("long skip", False)])
 def test_a_flag_counts_by_its_kind_and_not_by_its_words(kind: str, held: bool) -> None:
     source, target = (Depth(size, size, flagged=(Flag(kind, "a sentence"),)) for size in (4, 8))
-    carried = transfer_rate(0.1, source, target, rule="constant")
+    carried = transfer_rate(0.1, source, target, rule="constant", schedule="warmup-cosine")
     assert (carried.in_scope, carried.low is not None) == (held, held)
     assert carried.notes == (() if held else ("a sentence",))
 

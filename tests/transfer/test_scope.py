@@ -58,13 +58,15 @@ LARGE = SMALL.replace(build=Net(8))
     [
         ("warmup-cosine", 2000, set()),
         ("warmup-cosine", None, set()),
-        (None, None, set()),
+        (None, None, {UNKNOWN_SCHEDULE}),
         ("warmup-cosine", 10, {FEW_STEPS}),
         ("warmup-cosine", 999, {FEW_STEPS}),
         ("warmup-cosine", 12_001, {MANY_STEPS}),
         (None, 2000, {UNKNOWN_SCHEDULE}),
         (None, 150, {UNKNOWN_SCHEDULE, FEW_STEPS}),
         ("constant", 2000, {CONSTANT_RATE}),
+        ("warmup", 2000, {CONSTANT_RATE}),
+        ("warmup-constant", 100, {CONSTANT_RATE}),
         ("constant", None, {CONSTANT_RATE}),
         ("constant", 100, {CONSTANT_RATE}),
     ],
@@ -176,9 +178,19 @@ def test_a_schedule_is_a_name(schedule) -> None:
         transfer_rate(0.1, 10, 20, schedule=schedule)
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "warmup-constant", "ConstantLR", "inverse_sqrt", "own"])
+@pytest.mark.parametrize("schedule", ["cosine", "ConstantLR", "inverse_sqrt", "own"])
 def test_any_other_name_is_a_schedule(schedule: str) -> None:
     assert transfer_rate(0.1, 10, 20, schedule=schedule).rule == "constant"
+
+
+@pytest.mark.parametrize("schedule", ["constant", "warmup", "warmup-constant", "constant_with_warmup"])
+def test_a_short_run_without_decay_takes_the_rule_of_constant_rates(schedule: str) -> None:
+    assert transfer_rate(0.1, 10, 20, schedule=schedule, steps=100).rule == "law"
+
+
+def test_a_schedule_that_one_recipe_gives_counts_for_both() -> None:
+    carried = transfer_rate(0.1, LARGE.replace(build=10, schedule=None, steps=None), LARGE)
+    assert CONSTANT_FINDINGS[UNKNOWN_SCHEDULE].sentence not in carried.notes
 
 
 @pytest.mark.parametrize("rule", [*DEPTH_RULES, "jelassi", "pathsum"])

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from tests.over_seeds import persistent_energy_over_seeds
 from torch import Tensor, nn
 
-from depthlr import DepthlrError, init_, persistent_energy, suggest_rate
+from depthlr import DepthlrError, Recipe, init_, persistent_energy, suggest_rate
 from depthlr.data.batches import random_batches
 from depthlr.energy.initializations import EVAL_MODE_NOTE, SAME_WEIGHTS_NOTE, draw_models
 from depthlr.energy.persistent import LARGE_ERROR, readout_size_note
@@ -57,6 +57,25 @@ def test_it_is_a_fixed_multiple_of_the_middle_between_energy_one_and_the_whole_l
     assert found.low * found.high == pytest.approx(found.rate**2)
     assert (float(found), found.measure) == (found.rate, f"{10**calibration.decades:.2g} times {BALANCED.measure}")
     assert SCHEDULE_NOTES[schedule] in found.notes
+
+
+@pytest.mark.parametrize(
+    ("schedule", "calibrated"), [("wsd", "warmup-cosine"), ("warmup", "constant"), (None, "constant")]
+)
+def test_a_recipe_holds_all_that_a_suggestion_needs(schedule, calibrated) -> None:
+    recipe = Recipe(resnet, BATCHES, F.cross_entropy, "adamw", schedule)
+    found = suggest_rate(recipe, seeds=2)
+    assert found == suggest_rate(resnet, BATCHES, F.cross_entropy, "adamw", schedule=calibrated, seeds=2)
+
+
+def test_entries_beside_a_recipe_and_recipes_without_a_model_or_batches_are_refused() -> None:
+    recipe = Recipe(resnet, BATCHES, F.cross_entropy, "adamw")
+    with pytest.raises(DepthlrError, match="write them into the recipe"):
+        suggest_rate(recipe, optimizer="sgd")
+    with pytest.raises(DepthlrError, match="the recipe has 12: build the model"):
+        suggest_rate(recipe.replace(build=12))
+    with pytest.raises(DepthlrError, match="measured on batches"):
+        suggest_rate(recipe.replace(batches=None))
 
 
 def test_a_schedule_that_was_never_tuned_is_refused() -> None:

@@ -46,8 +46,9 @@ def transfer_command(
     Runs with a schedule or of 500 steps or more, and models of other libraries, take the rule 'constant'. Rules that
     measure take models of timm and transformers as their library initializes them.
 
-    Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
-    rates fall much more slowly with depth: there the rule is 'constant', if steps or schedule is given.
+    Only the interval of 'constant' is from long runs: all others are from runs of 100 to 200 steps. In longer runs
+    with warm-up and decay, rates fall much more slowly with depth. For a long run give steps or schedule: the rule
+    is then 'constant'.
     """
     if schedule is not None and not is_python_name(schedule):
         check.one_of("--schedule", schedule, SCHEDULES)

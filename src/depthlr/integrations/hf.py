@@ -21,6 +21,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from depthlr.energy.step import largest_rate
+from depthlr.errors import DepthlrError
 from depthlr.integrations.trainer import RunReport, StepBatches, autocast_to, report_on
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.transfer.rules import Recipe
@@ -155,6 +156,9 @@ def rate_callback(trainer: Any, carried: CarriedRate, *, energies: bool = True) 
         energies: Also measure the update energy of the first step.
     """
     from transformers import TrainerCallback
+
+    if not isinstance(carried, CarriedRate):
+        raise DepthlrError(f"rate_callback was given {carried!r}: pass what transfer_rate returned.")
 
     class RateCallback(TrainerCallback):
         report: RunReport | None = None

@@ -22,8 +22,9 @@ NOT_INIT = (
     "initialization alone: call depthlr.init_ on both models and train them so, or use the rule 'measured'."
 )
 EVIDENCE = (
-    "Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay, "
-    "rates fall much more slowly with depth: there the rule is 'constant', if steps or schedule is given."
+    "Only the interval of 'constant' is from long runs: all others are from runs of 100 to 200 steps. In longer runs "
+    "with warm-up and decay, rates fall much more slowly with depth. For a long run give steps or schedule: the rule "
+    "is then 'constant'."
 )
 CONSTANT_EVIDENCE = (
     "The exponent and its interval were fitted on 6 recipes of 1,200 steps with warm-up and decay, over a factor of "
@@ -32,6 +33,7 @@ CONSTANT_EVIDENCE = (
 # Properties of models, optimizers and runs: keys of a rule's findings, as the names of initializations are.
 PRE_NORM, BATCH_NORM, ADAPTIVE = "pre-norm", "batch-norm", "adaptive"
 CONSTANT_RATE, UNKNOWN_SCHEDULE, FEW_STEPS, MANY_STEPS = "constant rate", "unknown schedule", "few steps", "many steps"
+WITHOUT_DECAY = ("constant", "warmup", "warmup-constant", "constant_with_warmup")  # names of schedules
 LEAST_STEPS, MOST_STEPS = 1_000, 12_000  # beyond these a run is unlike the 1,200 steps that `constant` was fitted on
 USE_MEASURED = "use the rule 'measured', which looks at both models and at batches of your data."
 COVERAGE = 0.8  # of tuned rates lie within a stated interval
@@ -82,8 +84,8 @@ CONSTANT_FINDINGS = {
         interval_held=False,
     ),
     CONSTANT_RATE: Finding(
-        "the run keeps a constant rate, and the exponent was fitted on runs with warm-up and decay alone: train with "
-        "such a schedule, or sweep rates around this one.",
+        "the rate does not decay in this run, and the exponent was fitted on runs with warm-up and decay alone: train "
+        "with such a schedule, or sweep rates around this one.",
         interval_held=False,
     ),
     UNKNOWN_SCHEDULE: Finding(
@@ -105,6 +107,15 @@ CONSTANT_FINDINGS = {
 }
 
 
+def decays(schedule: str | None) -> bool:
+    """Whether a run of this schedule ends with a lower rate; False if the schedule is not known.
+
+    Args:
+        schedule: The name of the schedule, ours or that of another library.
+    """
+    return schedule is not None and schedule not in WITHOUT_DECAY
+
+
 def run_properties(schedule: str | None, steps: int | None) -> set[str]:
     """What is known of a run, as keys of findings.
 
@@ -113,9 +124,9 @@ def run_properties(schedule: str | None, steps: int | None) -> set[str]:
         steps: How many steps the run has. None if that is not known.
     """
     properties = {
-        CONSTANT_RATE: schedule == "constant",
-        UNKNOWN_SCHEDULE: schedule is None and steps is not None,
-        FEW_STEPS: schedule != "constant" and steps is not None and steps < LEAST_STEPS,
+        CONSTANT_RATE: schedule in WITHOUT_DECAY,
+        UNKNOWN_SCHEDULE: schedule is None,
+        FEW_STEPS: schedule not in WITHOUT_DECAY and steps is not None and steps < LEAST_STEPS,
         MANY_STEPS: steps is not None and steps > MOST_STEPS,
     }
     return {name for name, holds in properties.items() if holds}

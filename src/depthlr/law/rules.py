@@ -20,6 +20,7 @@ from depthlr.law.carried_rate import (
     CarriedRate,
     Finding,
     constant_error,
+    decays,
     finite_rate,
     run_properties,
 )
@@ -306,13 +307,13 @@ def recommended_rule(
     """The name of the rule that the evidence recommends for a recipe.
 
     Args:
-        schedule: How the rate changes during the run: "constant", or any other name, such as "warmup-cosine". None if
-            that is not known.
+        schedule: How the rate changes during the run: "constant" or "warmup" if it does not decay, or any other name,
+            such as "warmup-cosine". None if that is not known.
         steps: How many steps the run has. None if that is not known.
         own_init: The model is initialized by its library, and not by `init_`.
         measurable: There are models and batches to measure.
     """
-    if schedule not in (None, "constant") or (steps or 0) >= LONG_RUN:
+    if decays(schedule) or (steps or 0) >= LONG_RUN:
         return "constant"
     if measurable:
         return "measured"

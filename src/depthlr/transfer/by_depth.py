@@ -63,7 +63,8 @@ class ByDepth:
         new_rate = _new_rate(rule, rate, source_depth, target_depth, family)
         initializations = [one.initialization for one in counted]
         properties = {*source_depth.norms, *target_depth.norms, *initializations}
-        properties |= run_properties(source.schedule, source.steps) | run_properties(target.schedule, target.steps)
+        properties |= run_properties(source.schedule or target.schedule, source.steps)
+        properties |= run_properties(target.schedule or source.schedule, target.steps)
         if family == "adam":
             properties.add(ADAPTIVE)
         carried = rule.carried_rate(

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from depthlr import check
 from depthlr.errors import DepthlrError
-from depthlr.law.carried_rate import OTHER_INIT, CarriedRate
+from depthlr.law.carried_rate import OTHER_INIT, CarriedRate, decays
 from depthlr.law.rules import DepthRule, Family, recommended_rule, rule_named
 from depthlr.trace.depth import Units
 from depthlr.trace.interface import LossFn
@@ -67,8 +67,9 @@ def transfer_rate(
     The result's `in_scope` says whether the rule's assumptions hold. Its `notes`, which are printed with it, name
     reasons to distrust the rate.
 
-    Intervals of all rules but 'constant' are from runs of 100 to 200 steps. In longer runs with warm-up and decay,
-    rates fall much more slowly with depth: there the rule is 'constant', if steps or schedule is given.
+    Only the interval of 'constant' is from long runs: all others are from runs of 100 to 200 steps. In longer runs
+    with warm-up and decay, rates fall much more slowly with depth. For a long run give steps or schedule: the rule
+    is then 'constant'.
 
     Args:
         rate: The rate tuned on the source.
@@ -132,7 +133,7 @@ def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict
     """Carry by the rule that `recommended_rule` names, with those of the options that it takes."""
     if any(isinstance(recipe.build, Energies) for recipe in (source, target)):
         raise DepthlrError(MEASURED_ENERGIES)
-    schedule = target.schedule if source.schedule in (None, "constant") else source.schedule
+    schedule = source.schedule if decays(source.schedule) else target.schedule
     steps = max(source.steps or 0, target.steps or 0)
     name = recommended_rule(schedule=schedule, steps=steps, measurable=can_measure(source, target))
     if name != "law":

@@ -37,8 +37,9 @@ from depthlr.energy.step import (
 from depthlr.energy.tensors import as_real, dense
 from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
-from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE
+from depthlr.law.carried_rate import COVERAGE, NORMAL_QUANTILE, decays
 from depthlr.trace.interface import LossFn, check_runnable, unwrap
+from depthlr.transfer.recipe import Recipe
 
 SUGGESTION_EVIDENCE = (
     "The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and "
@@ -127,12 +128,12 @@ class SuggestedRate:
 
 
 def suggest_rate(
-    model: nn.Module | Build,
-    batches: Any,
+    model: nn.Module | Build | Recipe,
+    batches: Any = None,
     loss_fn: LossFn | None = None,
-    optimizer: Any = "sgd",
+    optimizer: Any = None,
     *,
-    schedule: str = "constant",
+    schedule: str | None = None,
     seed: int = 0,
     seeds: int = SEEDS,
     limit: int | None = None,
@@ -146,11 +147,12 @@ def suggest_rate(
 
     Args:
         model: A model, or a function that builds it. A function lets the suggestion average over initializations, which
-            differ a lot in narrow models and deep plain stacks.
+            differ a lot in narrow models and deep plain stacks. Or a `Recipe`, which holds the next four entries; any
+            schedule of a recipe that decays counts as "warmup-cosine".
         batches: Three batches or more, as in `persistent_energy`.
         loss_fn: As in `update_energy`.
-        optimizer: As in `update_energy`. It must not have taken a step.
-        schedule: "constant", or "warmup-cosine", for which the peak rate is suggested.
+        optimizer: As in `update_energy`. None is "sgd". It must not have taken a step.
+        schedule: "constant", or "warmup-cosine", for which the peak rate is suggested. None is "constant".
         seed: The first seed.
         seeds: The number of initializations, if `model` is a function.
         limit: Batches per initialization.
@@ -161,6 +163,17 @@ def suggest_rate(
     Raises:
         DepthlrError: No rate can be read from this model.
     """
+    if isinstance(model, Recipe):
+        if (batches, loss_fn, optimizer, schedule) != (None,) * 4:
+            raise DepthlrError("the recipe holds batches, loss_fn, optimizer and schedule: write them into the recipe.")
+        batches, loss_fn, optimizer = model.batches, model.loss_fn, model.optimizer
+        schedule = "warmup-cosine" if decays(model.schedule) else "constant"
+        if not callable(model.build):  # as models are, too
+            raise DepthlrError(f"a suggestion measures a model, and the recipe has {model.build!r}: build the model.")
+        model = model.build
+    if batches is None:
+        raise DepthlrError("a rate is measured on batches: pass three or more.")
+    optimizer, schedule = optimizer or "sgd", schedule or "constant"
     if schedule not in SCHEDULE_NOTES:
         known = " or ".join(SCHEDULE_NOTES)
         raise DepthlrError(f"There is no calibration for the schedule {schedule!r}: choose {known}.")
