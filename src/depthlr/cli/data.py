@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -56,10 +57,13 @@ def data_command(
         return
     print(f"{found.name}: {len(found)} examples, {found.classes} classes, input {found.input}")
     if normalized:
-        means, deviations = (" ".join(f"{value:.2f}" for value in values) for values in normalized)
-        print(f"mean {means}, std {deviations} (of bytes, one a channel)")
+        print(f"mean {_two_digits(normalized[0])}, std {_two_digits(normalized[1])} (of bytes, one a channel)")
     print(f"digest {found.digest}")
     print_note(f"terms: {found.attribution}")
+
+
+def _two_digits(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.2f}" for value in values)
 
 
 def _download(layout: Layout, folder: Path, mirror: str) -> None:

@@ -144,9 +144,13 @@ def read_optima(file: str) -> tuple[list[float], list[float]]:
     except (OSError, UnicodeDecodeError) as error:
         raise DepthlrError(f"{name} cannot be read ({error}): name a CSV file with columns depth and rate.") from error
     reader = csv.reader(lines, skipinitialspace=True)
-    table = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
-    rows = [(line, cells) for line, cells in table if any(cells)]
-    columns = [title.lower() for title in rows[0][1]] if rows else []
+    rows: list[tuple[int, list[str]]] = []
+    for row in reader:
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            rows.append((reader.line_num, cells))
+    columns = rows[0][1] if rows else []
+    columns = [title.lower() for title in columns]
     _check_columns(name, columns)
     places = columns.index("depth"), columns.index("rate")
     depths, rates = [], []

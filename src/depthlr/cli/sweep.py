@@ -176,7 +176,9 @@ def _print(results: Results, path: Path, json: bool) -> None:
     slopes = {"depth": slope_of(results, "depth"), size_name: slope_of(results, "size")}
     fits = {over: found for over, found in slopes.items() if found}
     if json:
-        lines = {name: fit_json(found, {}, "depth" if name == "depth" else "size") for name, found in fits.items()}
+        lines = {}
+        for name, found in fits.items():
+            lines[name] = fit_json(found, {}, "depth" if name == "depth" else "size")
         print_json(
             {
                 "study": results.study.to_dict(),

@@ -13,11 +13,10 @@ from depthlr.cli.output import print_json, print_note, print_notes
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import ADAPTIVE, CarriedRate
-from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, recommended_rule
+from depthlr.law.rules import MEASURING_RULES, OPTIMIZER_FAMILIES, RULES, SCHEDULES, recommended_rule
 from depthlr.python_name import is_python_name
 
 # What needs torch is imported where models are counted or measured: between two depths, a rate takes arithmetic alone.
-SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine", "linear", "warmup-linear", "wsd")
 OF_MEASURING = ("data", "loss", "folder", "batch", "seeds", "own_init")
 
 

@@ -79,7 +79,9 @@ class Energy:
     def aggregate(self, how: str = "arithmetic", *, relative: bool = False) -> float:
         """Energy of the typical unit: arithmetic (the paper's), geometric or harmonic mean."""
         check.one_of("The aggregate", how, AGGREGATORS)
-        return AGGREGATORS[how](u.relative if relative else u.energy for u in self.hidden)
+        if relative:
+            return AGGREGATORS[how](u.relative for u in self.hidden)
+        return AGGREGATORS[how](u.energy for u in self.hidden)
 
     @property
     def rate(self) -> float:
@@ -197,11 +199,14 @@ def _average(energies: list[Energy]) -> Energy:
         raise DepthlrError("the model has another depth on another batch: pass batches of one shape.")
     units = []
     for same in zip(*(m.units for m in energies), strict=True):
-        units.append(UnitEnergy(same[0].unit, fmean(u.energy for u in same), fmean(u.mean_square for u in same)))
+        energy = fmean(u.energy for u in same)
+        units.append(UnitEnergy(same[0].unit, energy, fmean(u.mean_square for u in same)))
+    readout = fmean(m.readout for m in energies)
+    readout_mean_square = fmean(m.readout_mean_square for m in energies)
     return Energy(
         tuple(units),
-        fmean(m.readout for m in energies),
-        fmean(m.readout_mean_square for m in energies),
+        readout,
+        readout_mean_square,
         fmean(m.loss for m in energies),
     )
 

@@ -204,7 +204,8 @@ def _gradients_of(
     if any(node.name() == "CheckpointFunctionBackward" for node in _graph_behind(loss)):
         raise DepthlrError("the model checkpoints with use_reentrant=True, which hides gradients: use_reentrant=False.")
     moving = [n for n, leaf in leaves.items() if leaf.requires_grad]
-    through_model, directly = [leaves[n] for n in moving], [parameters[n] for n in moving]
+    through_model = [leaves[n] for n in moving]
+    directly = [parameters[n] for n in moving]
     found = _grad(loss, [*through_model, *directly])
     gradients: dict[str, Tensor] = {}
     for name, gradient in zip([*moving, *moving], found, strict=True):

@@ -266,7 +266,10 @@ def schedulers_in(made: Any) -> list[Any]:
     found = [one["lr_scheduler"] for one in parts if isinstance(one, Mapping) and "lr_scheduler" in one]
     if len(parts) == 2 and isinstance(parts[0], list):
         found = parts[1] if isinstance(parts[1], list) else [parts[1]]
-    return [one["scheduler"] if isinstance(one, Mapping) else one for one in found]
+    schedulers = []
+    for one in found:
+        schedulers.append(one["scheduler"] if isinstance(one, Mapping) else one)
+    return schedulers
 
 
 def schedule_name(schedulers: Iterable[Any]) -> str:

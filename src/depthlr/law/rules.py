@@ -45,6 +45,9 @@ OPTIMIZER_FAMILIES: dict[str, Family] = {
     "muon": "adam",
 }
 
+# The schedules that can be named: how the rate changes during a run.
+SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine", "linear", "warmup-linear", "wsd")
+
 _NO_MULTIPLIER = (
     "Never combine -3/2 with a forward 1/sqrt(L) multiplier on the branches: "
     "the multiplier shrinks the weight gradients too, so depth would be paid for twice."

@@ -151,7 +151,10 @@ def _make_config(transformers: Any, name: str, arguments: dict[str, Value]) -> A
             raise DepthlrError(
                 f"The config of {name} has no {key!r}{near}: see {config_class.__name__} for those it has."
             )
-    keywords = {key: list(value) if isinstance(value, tuple) else value for key, value in arguments.items()}
+    keywords: dict[str, Any] = dict(arguments)
+    for key, value in arguments.items():
+        if isinstance(value, tuple):
+            keywords[key] = list(value)
     config = config_class(**keywords)
     if hasattr(config, "use_cache") and "use_cache" not in arguments:
         config.use_cache = False  # the key-value cache is for generation only

@@ -39,7 +39,9 @@ class ZooEntry:
         Args:
             arguments: all arguments of the model.
         """
-        sizes = [arguments[size] if isinstance(size, str) else size for size in self.shape]
+        sizes = []
+        for size in self.shape:
+            sizes.append(arguments[size] if isinstance(size, str) else size)
         if self.tokens:
             return Ids(*sizes)
         return Floats(tuple(sizes))

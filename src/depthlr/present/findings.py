@@ -208,8 +208,10 @@ class Findings:
     @property
     def law_from(self) -> str:
         """The depth, or size, from which the law starts in the table of rates."""
-        starts = [row.size if row.depth is None else row.depth for row in self.rows if row.law is not None]
-        return f"{starts[0]:g}" if starts else ""
+        first = next((row for row in self.rows if row.law is not None), None)
+        if first is None:
+            return ""
+        return f"{first.size if first.depth is None else first.depth:g}"
 
 
 def findings(snapshot: Snapshot) -> Findings:

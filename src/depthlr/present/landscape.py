@@ -173,9 +173,11 @@ def _draw_optima(axes: Axes, results: Results, size: int, colour: str, label: st
 
 def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle, *, alone: bool) -> None:
     if how == "band" or (how == "auto" and len(curves) > MANY_SEEDS):
-        known = {rate: [loss for loss in losses if loss < math.inf] for rate, losses in losses_by_rate(curves).items()}
-        known = {rate: losses for rate, losses in known.items() if losses}
-        low, high = [min(losses) for losses in known.values()], [max(losses) for losses in known.values()]
+        known = {}
+        for rate, losses in losses_by_rate(curves).items():
+            if finite_losses := [loss for loss in losses if loss < math.inf]:
+                known[rate] = min(finite_losses), max(finite_losses)
+        low, high = zip(*known.values(), strict=True) if known else ((), ())
         axes.fill_between(list(known), low, high, color=colour, alpha=0.18, lw=0, zorder=1)
         return
     width, alpha = (1.4, 0.8) if alone else (0.9, 0.5)

@@ -71,8 +71,9 @@ def scaling(
     """
     axes = axes_or_new(axes)
     fit, points, edges, spacing = _fit_points(results, over)
-    depths = [point.depth for point in points] + [depth for depth, _ in edges]
-    drawn = [10**point.log10_rate for point in points] + [rate for _, rate in edges]
+    ends = [(point.depth, 10**point.log10_rate) for point in points] + edges
+    depths = [depth for depth, _ in ends]
+    drawn = [rate for _, rate in ends]
     axes.set(xscale="log", yscale="log")
 
     colour, *others = category_colours(axes, 8)
@@ -275,8 +276,10 @@ def transfer_error(
         axes: Where to draw; new axes by default.
         floor: The median error that the seeds alone would cause (`seed_floor`).
     """
-    rows = {rule: list(found.values() if isinstance(found, Mapping) else found) for rule, found in errors.items()}
-    rows = {rule: row for rule, row in rows.items() if row}
+    rows: dict[str, list[float]] = {}
+    for rule, found in errors.items():
+        if found:
+            rows[rule] = list(found.values() if isinstance(found, Mapping) else found)
     if not rows:
         raise DepthlrError("There are no transfers to plot: tune a rate at two depths or more.")
     axes = axes_or_new(axes)

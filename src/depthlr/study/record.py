@@ -219,7 +219,8 @@ def make_record(cell: Cell, outcome: Outcome, judge: Judge) -> Record:
     rows = [(one.steps, one.loss, one.accuracy) for one in outcome.evaluations]
     evaluations = np.array(rows, dtype="<f8").tobytes()  # None becomes NaN
     # Without what a terminal or a table would take for something else.
-    failure = "".join(mark if mark.isprintable() else " " for mark in (outcome.failure or "")[:MOST_FAILURE])
+    failure = (outcome.failure or "")[:MOST_FAILURE]
+    failure = "".join(mark if mark.isprintable() else " " for mark in failure)
     return Record(cell, loss, diverged, outcome.seconds + 0.0, now, losses.tobytes(), evaluations, failure)
 
 

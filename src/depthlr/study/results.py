@@ -217,8 +217,10 @@ class Results:
 
     @cached_property
     def _inside(self) -> dict[int, tuple[Optimum, ...]]:
-        found = by_size([curve for curve in self.curves if curve.inside]).items()
-        return {size: tuple(curve.optimum for curve in curves if curve.optimum) for size, curves in found}
+        found: dict[int, tuple[Optimum, ...]] = {}
+        for size, curves in by_size([curve for curve in self.curves if curve.inside]).items():
+            found[size] = tuple(curve.optimum for curve in curves if curve.optimum)
+        return found
 
 
 def results_of(content: Content) -> Results:

@@ -70,8 +70,10 @@ class Graph:
 
     def same_operations(self, other: Graph) -> bool:
         """Did both runs apply the same operations and weights to the same nodes?"""
-        mine, others = ([(n.name, n.inputs, n.weights) for n in graph.nodes] for graph in (self, other))
-        return mine == others
+        return self._operations() == other._operations()
+
+    def _operations(self) -> list[tuple[Any, ...]]:
+        return [(n.name, n.inputs, n.weights) for n in self.nodes]
 
     def path(self, node: int) -> str:
         return self.calls[self.nodes[node].scope].path

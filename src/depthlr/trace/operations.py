@@ -191,5 +191,6 @@ def _tensordot(args: tuple[Any, ...], kwargs: dict[str, Any], weight: Tensor) ->
     dims = kwargs.get("dims", args[2] if len(args) > 2 else 2)
     left = len(args) > 0 and args[0] is weight
     if not isinstance(dims, int):
-        return prod(weight.shape[d] for d in dims[0 if left else 1])
+        contracted = dims[0] if left else dims[1]
+        return prod(weight.shape[d] for d in contracted)
     return prod(weight.shape[-dims:] if left else weight.shape[:dims])

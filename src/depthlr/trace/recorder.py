@@ -302,7 +302,9 @@ def _in_projection(*args: Any, **kwargs: Any) -> Tensor:
     """The queries, keys and values inside `multi_head_attention_forward`, as one vector: their lengths may differ."""
     given = signature(multi_head_attention_forward).bind(*args, **kwargs).arguments
     weight, bias = given["in_proj_weight"], given["in_proj_bias"]
-    weights = [given.get(f"{one}_proj_weight") for one in "qkv"] if weight is None else weight.chunk(3)
+    weights = [given.get(f"{one}_proj_weight") for one in "qkv"]
+    if weight is not None:
+        weights = weight.chunk(3)
     biases = (None, None, None) if bias is None else bias.chunk(3)
     parts = zip((given["query"], given["key"], given["value"]), weights, biases, strict=True)
     return torch.cat([linear(x, w, b).flatten() for x, w, b in parts if w is not None])

@@ -57,7 +57,11 @@ def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
     deciding = [n for n in residual if n not in ends] or residual[:-1]
     if sum(normed[n] is not None for n in deciding) * 2 <= len(deciding):
         normed |= dict.fromkeys(ends)
-    return [n if (after := normed[n]) is None else after for n in chain]
+    states = []
+    for n in chain:
+        after = normed[n]
+        states.append(n if after is None else after)
+    return states
 
 
 def _has_bare_skip(graph: Graph, distances: Distances, update: int) -> bool:

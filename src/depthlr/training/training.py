@@ -14,12 +14,12 @@ from torch.optim import Optimizer
 
 from depthlr import check
 from depthlr.errors import DepthlrError
+from depthlr.law.rules import SCHEDULES
 from depthlr.optimizers import check_optimizer, make_optimizers
 from depthlr.python_name import is_python_name, python_callable
 from depthlr.training.augment import parse_augment
 from depthlr.training.command import KEY, template_fields
 
-SCHEDULES = ("constant", "warmup", "cosine", "warmup-cosine", "linear", "warmup-linear", "wsd")
 WARMING = ("warmup", "warmup-cosine", "warmup-linear", "wsd")
 COOLDOWN = 0.2  # share of the steps over which `wsd` decays, unless told otherwise
 CHOICES = {

@@ -253,7 +253,9 @@ def _differences(source: Recipe, target: Recipe, rates: Sequence[OwnRates]) -> l
     """One sentence for each entry of two runs that differs, where both are known."""
     optimizers: list[Any] = [source.optimizer, target.optimizer]
     if not all(isinstance(one, str) for one in optimizers):
-        optimizers = [" and ".join(one.names) for one in rates] if len(rates) > 1 else [None, None]
+        optimizers = [None, None]
+        if len(rates) > 1:
+            optimizers = [" and ".join(one.names) for one in rates]
     steps = source.steps, target.steps
     if None not in steps and max(steps) < SAME_STEPS * min(steps):  # type: ignore[type-var,operator]
         steps = None, None
