@@ -40,6 +40,16 @@ class Net(nn.Module):
         return x
 
 
+def test_a_constant_before_the_stream_is_no_multiplier_of_the_branch() -> None:
+    class Damped(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            for branch in self.branches:
+                x = torch.add(branch(x), x, alpha=0.5)
+            return x
+
+    assert effective_depth(Damped(4, 0), EXAMPLE).multiplier == 1
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_multiplier_of_the_branches_is_found(way: str) -> None:
     assert effective_depth(Net(4, -0.5, way), EXAMPLE).multiplier == pytest.approx(0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from depthlr import DepthlrError, Recipe, init_, transfer_rate
 from depthlr.energy.step import LARGEST_GROUP
@@ -108,6 +109,8 @@ def test_the_constant_exponent_was_not_fitted_on_models_that_init_drew(drawn) ->
         ({"steps": 200_000}, "steps differ (2000 against 200000)"),
         ({"schedule": "linear"}, "schedules differ (warmup-cosine against linear)"),
         ({"optimizer": "sgd"}, "optimizers differ (adamw against sgd)"),
+        ({"batches": [(x[:2], y[:2]) for x, y in BATCHES]}, "batch sizes differ (16 against 2)"),
+        ({"batches": DataLoader(TensorDataset(*BATCHES[0]), 4)}, "batch sizes differ (16 against 4)"),
         (
             {"optimizer": lambda model: torch.optim.SGD(model.parameters(), lr=1.0)},
             "optimizers differ (AdamW against SGD)",

@@ -125,6 +125,8 @@ def largest_rate(optimizers: Iterable[Optimizer]) -> float:
 
 def given_rate(group: Mapping[str, Any]) -> float:
     """The rate that the user gave to a parameter group, before a scheduler changed it; under OneCycleLR the peak."""
+    if "lr" not in group:
+        raise DepthlrError("a parameter group of the optimizer has no lr, so its rate is not known.")
     return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
 
 
@@ -216,8 +218,6 @@ def _copy_optimizer(optimizer: Optimizer, memo: dict[int, Any]) -> Optimizer:
 def _use_initial_rates(optimizers: Sequence[Optimizer], moving: set[int]) -> float:
     """Undo schedulers, set every group to the rate it steps at, and return the base rate."""
     groups = [group for one in optimizers for group in one.param_groups]
-    if any("lr" not in group for group in groups):
-        raise DepthlrError("a parameter group of the optimizer has no lr, so there is no rate to measure at.")
     moved = [group for group in groups if group_moves(group) and moving & set(map(id, group["params"]))]
     if not moved:
         raise DepthlrError("every rate in the optimizer is 0: give it any positive rate (only ratios matter).")

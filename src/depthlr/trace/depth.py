@@ -194,8 +194,8 @@ def _branch_multiplier(graph: Graph, distances: Distances, units: Sequence[Unit]
     factors = []
     for update in (unit.node for unit in units if unit.kind == "residual"):
         node = graph.nodes[update]
-        factor = node.factor
         stream = distances[update].previous
+        factor = 1.0 if node.inputs[-1] == stream else node.factor  # alpha multiplies the second operand
         branches = [i for i in node.inputs if i != stream]
         end = max(branches, default=ROOT)  # nodes are numbered as they ran, and the branch ran after the stream
         while end > stream and _passes_factors(graph.nodes[end]):

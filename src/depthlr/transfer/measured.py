@@ -239,7 +239,8 @@ class AmMup:
         before, after = (rate_of(energy.aggregate(self.aggregate)) for energy in energies)
         factor = after / before  # rate'^2 S'(1) = rate^2 S(1)
         depths = len(energies[0].units), len(energies[1].units)
-        carried = CarriedRate(rate * factor, "am-mup", *depths, factor, AM_MUP, initialization=AS_IT_IS)
+        new_rate = finite_rate(rate * factor, f"depth {depths[0]}", f"depth {depths[1]}")
+        carried = CarriedRate(new_rate, "am-mup", *depths, factor, AM_MUP, initialization=AS_IT_IS)
         return with_recipe_notes(carried, source, target, rates)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from numbers import Real
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD
 
 from depthlr import check
@@ -259,8 +259,23 @@ def _differences(source: Recipe, target: Recipe, rates: Sequence[OwnRates]) -> l
     steps = source.steps, target.steps
     if None not in steps and max(steps) < SAME_STEPS * min(steps):  # type: ignore[type-var,operator]
         steps = None, None
-    entries = {"steps": steps, "schedules": (source.schedule, target.schedule), "optimizers": tuple(optimizers)}
+    entries = {
+        "steps": steps,
+        "schedules": (source.schedule, target.schedule),
+        "optimizers": tuple(optimizers),
+        "batch sizes": (_batch_size(source.batches), _batch_size(target.batches)),
+    }
     return [OTHER_RUN.format(name, *both) for name, both in entries.items() if None not in both and both[0] != both[1]]
+
+
+def _batch_size(batches: Any) -> int | None:
+    """How many examples a batch has; None if it cannot be told without reading one."""
+    if isinstance(batches, list) and batches:
+        first = batches[0]
+        inputs = next(iter(first.values())) if isinstance(first, Mapping) else first[0]
+        return len(inputs) if isinstance(inputs, Tensor) and inputs.dim() else None
+    size = getattr(batches, "batch_size", None)
+    return size if isinstance(size, int) else None
 
 
 def _optimizer_notes(carried: CarriedRate, source: OwnRates, target: OwnRates) -> list[str]:
