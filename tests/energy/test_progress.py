@@ -27,7 +27,7 @@ from depthlr import (
 from depthlr.cli import main
 from depthlr.data.batches import random_batches
 from depthlr.energy import progress
-from depthlr.energy.progress import count_batch, labelled, measuring, progress_line, stderr_line, use_display
+from depthlr.energy.progress import count_batch, labelled, measuring, progress_line, stderr_line
 
 BATCHES = random_batches(torch.zeros(1, 6), (1, 3), 16, 7, seed=0)
 MANY = random_batches(torch.zeros(1, 6), (1, 3), 16, 34, seed=0)
@@ -52,7 +52,8 @@ def recorded():
         finally:
             opened.append("closed")
 
-    with use_display(display):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "stderr_line", display)
         yield told
     assert opened == ["opened", "closed"]  # one measurement, whatever it is made of
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 ShowProgress = Callable[[str, int, int], None]  # what is measured, batches that are done, batches in all
-Display = Callable[[], AbstractContextManager[ShowProgress]]
 
 LINE_DELAY = 1.0  # seconds before a line appears: most measurements are over by then
 REFRESH = 0.1  # seconds
@@ -34,17 +33,6 @@ class _Progress:
 
 
 _open: ContextVar[_Progress | None] = ContextVar("open measurement", default=None)
-_display: ContextVar[Display | None] = ContextVar("display of measurements", default=None)
-
-
-@contextmanager
-def use_display(display: Display) -> Iterator[None]:
-    """Show every measurement inside by this display, in place of the line on stderr."""
-    token = _display.set(display)
-    try:
-        yield
-    finally:
-        _display.reset(token)
 
 
 @contextmanager
@@ -59,8 +47,7 @@ def measuring(total: int) -> Iterator[None]:
     if _open.get() is not None:
         yield
         return
-    display = _display.get() or stderr_line
-    with display() as tell:
+    with stderr_line() as tell:
         opened = _Progress(tell, "", total)
         token = _open.set(opened)
         try:
