@@ -35,7 +35,7 @@ from depthlr.trace.interface import LossFn, readouts_of
 SEEDS = 8  # default number of initializations, if a function builds the model
 LEAST_SHARE = 1 / 8  # of the energy of one half: below this share the noise hides the common part
 DRAW_SCATTER = 0.1  # standard deviation of log10(rate) over initializations: the median over TransferBench's models
-NOISE = -0.5 * math.log10(LEAST_SHARE)  # decades by which the rate may be too low if the energy is noisy
+NOISE_BIAS = -0.5 * math.log10(LEAST_SHARE)  # decades by which the rate may be too low if the energy is noisy
 LARGE_ERROR = 0.15  # standard error of log10(rate), about the error of transferred rates
 CALIBRATED_SIZES = (0.022, 6.4)  # range of the readout's mean square over TransferBench's models, initialized by init_
 Gradients = dict[str, Tensor]
@@ -205,12 +205,12 @@ def rate_over_draws(found: Sequence[PersistentEnergy]) -> DrawnRate:
     """
     decades = [math.log10(one.rate) for one in found]
     mean, number = fmean(decades), len(decades)
-    noisy = sum(one.noisy for one in found) / number
+    noisy = sum(one.noisy for one in found) / number  # the share of the initializations
     # A few initializations may agree by chance. So one more is counted, at the usual distance from the mean. Noise
     # makes the rates of all initializations too low, so its error does not shrink with their number.
     variance = (DRAW_SCATTER**2 + sum((one - mean) ** 2 for one in decades)) / number
-    error = math.hypot(math.sqrt(variance / number), noisy * NOISE)
-    return DrawnRate(mean, error if number > 1 else None, 2 * noisy >= 1)
+    error = math.hypot(math.sqrt(variance / number), noisy * NOISE_BIAS)
+    return DrawnRate(mean, error if number > 1 else None, noisy=noisy >= 0.5)
 
 
 def readout_size_note(found: Sequence[PersistentEnergy]) -> str | None:

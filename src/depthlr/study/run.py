@@ -79,8 +79,10 @@ def sweep(
     digest = data_digest(examples, held_out)
     with open_store(path, study, data_digest=digest, depths=depths) as store:
         content = store.content()
-        sound = any(not record.failure for record in content.records.values())
-        if content.records and (retry_failed or not sound):  # a file whose cells all failed counts as an empty one
+        any_succeeded = any(not record.failure for record in content.records.values())
+        if content.records and (
+            retry_failed or not any_succeeded
+        ):  # a file whose cells all failed counts as an empty one
             store.drop_failed()
             content = store.content()
         state = search_state(study, content.records.values())
@@ -95,7 +97,7 @@ def sweep(
         del content  # every step's loss of every cell
         try:
             # Closing the generator cancels the running cells, also after an error.
-            with report_exit(), closing(_train_waves(executor, store, state, judge, sound)) as trained:
+            with report_exit(), closing(_train_waves(executor, store, state, judge, any_succeeded)) as trained:
                 for done in trained:
                     watch.finished(done, state.estimate())
                     size = done.cell.size
@@ -108,7 +110,7 @@ def sweep(
 
 
 def _train_waves(
-    executor: Executor, store: Store, state: SearchState, judge: Judge, sound: bool
+    executor: Executor, store: Store, state: SearchState, judge: Judge, any_succeeded: bool
 ) -> Generator[Record, None, None]:
     """Every cell that the search wants, wave by wave, kept on disk before it is handed over.
 
@@ -117,14 +119,14 @@ def _train_waves(
         store: Keeps them.
         state: The search.
         judge: What a cell is judged by.
-        sound: Some cell is known that did not fail. Until then, a failure of the whole study ends the sweep.
+        any_succeeded: Some cell is known that did not fail. Until then, a failure of the whole study ends the sweep.
     """
     while wave := state.missing:
         with closing(executor.train_together(wave)) as trained:
             for finished in trained:
-                sound = sound or any(outcome.failure is None for _, outcome in finished)
+                any_succeeded = any_succeeded or any(outcome.failure is None for _, outcome in finished)
                 for cell, outcome in finished:
-                    if outcome.is_general and not sound:
+                    if outcome.is_general and not any_succeeded:
                         where = f"size {cell.size}, seed {cell.seed}, rate {cell.rate:g}"
                         raise DepthlrError(f"the first run ({where}) has no loss: {outcome.failure}.")
                 records = [make_record(*one, judge) for one in finished]

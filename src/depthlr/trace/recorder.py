@@ -215,7 +215,7 @@ class Recorder(TorchFunctionMode):
             )
         read = self._read_by_role(tensors_in((args, kwargs) if kwargs else args))
         result = func(*args, **kwargs)
-        outputs = [args[0]] if name == "setitem" else list(tensors_in(result))  # which returns nothing
+        outputs = [args[0]] if name == "setitem" else list(tensors_in(result))  # setitem returns nothing
         if not outputs:
             return result
         if name == "view_as" and len(args) == 2 and args[0] is args[1] and args[0] in self._roles:

@@ -133,7 +133,7 @@ def try_step(task: Task) -> None:
     """
     # In one call: a warm-up of ten steps and a run of one step would refuse each other.
     step = replace(task.training, steps=1, epochs=None, schedule="constant", warmup=None, cooldown=None)
-    SerialRunner(replace(task, training=step), default_device()).run(Cell(0, 0, 0.0))
+    SerialRunner(replace(task, training=step), default_device()).run(Cell(size=0, seed=0, rate=0.0))  # learns nothing
 
 
 def _curve(losses: Sequence[Tensor]) -> NDArray[np.float32]:

@@ -280,18 +280,20 @@ def _batch_size(batches: Any) -> int | None:
 
 def _optimizer_notes(carried: CarriedRate, source: OwnRates, target: OwnRates) -> list[str]:
     """How the rates of groups, and of optimizers that step together, change."""
-    unequal, together = len(target.ratios) > 1, len(target.names) > 1
-    tuned = carried.rate / carried.factor
-    other = unequal and not math.isclose(tuned, source.largest, rel_tol=0.01)
-    largest = source.largest * carried.factor if other else carried.rate
-    listed: dict[str, list[str]] = {}
-    for name, ratio in sorted(target.groups, key=lambda group: -group[1]):
-        listed.setdefault(name, []).append(f"{largest * ratio:.3g}")
-    rates = ", ".join(f"{name} {' and '.join(values)}" for name, values in listed.items())
-    notes = {
-        LARGEST_GROUP: unequal and not other,
-        TOGETHER.format(" and ".join(target.names)): together,
-        OTHER_RATE.format(source.largest, tuned, carried.factor): other,
-        CARRIED_RATES.format(rates): unequal or together,
-    }
-    return [note for note, applies in notes.items() if applies]
+    has_groups, has_optimizers = len(target.ratios) > 1, len(target.names) > 1
+    tuned, largest = carried.rate / carried.factor, carried.rate
+    notes = []
+    if has_groups and not math.isclose(tuned, source.largest, rel_tol=0.01):
+        largest = source.largest * carried.factor
+        notes.append(OTHER_RATE.format(source.largest, tuned, carried.factor))
+    elif has_groups:
+        notes.append(LARGEST_GROUP)
+    if has_optimizers:
+        notes.append(TOGETHER.format(" and ".join(target.names)))
+    if has_groups or has_optimizers:
+        listed: dict[str, list[str]] = {}
+        for name, ratio in sorted(target.groups, key=lambda group: -group[1]):
+            listed.setdefault(name, []).append(f"{largest * ratio:.3g}")
+        rates = ", ".join(f"{name} {' and '.join(values)}" for name, values in listed.items())
+        notes.append(CARRIED_RATES.format(rates))
+    return notes

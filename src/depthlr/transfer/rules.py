@@ -126,7 +126,9 @@ def _as_recipe(given: Any, other: Any, entries: dict[str, Any]) -> Recipe:
     """A recipe as it is, and a model as the recipe beside it with this model, or as a recipe of these entries."""
     if isinstance(given, Recipe):
         return given
-    return other.replace(build=given, **entries) if isinstance(other, Recipe) else Recipe(given, **entries)
+    if isinstance(other, Recipe):
+        return other.replace(build=given, **entries)
+    return Recipe(given, **entries)
 
 
 def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict[str, Any]) -> CarriedRate:
@@ -138,6 +140,7 @@ def _carry_by_default(rate: float, source: Recipe, target: Recipe, options: dict
     name = recommended_rule(schedule=schedule, steps=steps, measurable=can_measure(source, target))
     if name != "law":
         return make_rule(name, **_options_of(name, options)).carry(rate, source, target)
+    # A short run without batches: how the models are initialized decides between `law` and `constant`.
     counted = count_depths(source, target, seed=options.get("seed", 0))
     name = recommended_rule(own_init=any(one.initialization == OTHER_INIT for one in counted))
     rule = ByDepth(rule_named(name), **_options_of(name, options))
