@@ -194,5 +194,5 @@ def _print_errors(tuned: Results, carried: dict[str, CarriedRate]) -> None:
             holds = "yes" if found.low <= best <= found.high else "no"
         rows.append((rule, rate_text(found.rate), f"{abs(log10(found.rate / best)):.2f}", holds))
     title = f"the target tuned by itself: {rate_text(best)} ({len(tuned.records)} runs)"
-    print_table(("rule", "carried rate", "error, decades", "interval holds it"), rows, title=title)
+    print_table(("rule", "carried rate", "error, decades", "interval contains it"), rows, title=title)
     print_note("one task proves nothing: see docs/realbench.md and docs/transferbench.md")

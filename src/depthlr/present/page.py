@@ -252,7 +252,7 @@ def notes_html(notes: Sequence[str]) -> str:
     if not notes:
         return ""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f"<h2>To mind</h2><ul>{items}</ul>"
+    return f"<h2>Notes</h2><ul>{items}</ul>"
 
 
 def run_html(facts: Iterable[tuple[str, str]], title: str, commands: str) -> str:

@@ -89,7 +89,7 @@ def markdown(found: Findings) -> str:
     if found.rows:
         lines += ["## The rate to use", "", *_rates_table(found), ""]
     if found.notes:
-        lines += ["## To mind", "", *(f"- {_escape(note)}" for note in found.notes), ""]
+        lines += ["## Notes", "", *(f"- {_escape(note)}" for note in found.notes), ""]
     facts = [f"- {name}: {_escape(value)}" for name, value in run_facts(found)]
     lines += ["## What was run", "", *facts, "", "```bash"]
     # Three backquotes become TOML escapes, so that no text can end its code block.
