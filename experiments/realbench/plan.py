@@ -253,8 +253,8 @@ def regrets(tables: Path) -> list[Job]:
 def one_seed(name: str, *changes: str) -> str:
     """A variant of a recipe, trained with the first of its seeds.
 
-    A second seed would double the cost. The tuned rates of two seeds differ by 0.01 to 0.05 decades on the recipes that
-    have such variants, and a change that matters is larger.
+    A second seed would double the cost. A seed's tuned rate scatters by 0.01 to 0.02 decades (one standard deviation)
+    on the recipes that have such variants, and a change that matters is larger.
     """
     return f"{name}?{'&'.join([*changes, f'seeds={SEEDS[0]}'])}"
 
