@@ -191,6 +191,11 @@ def test_a_short_run_without_decay_takes_the_rule_of_constant_rates(schedule: st
     assert transfer_rate(0.1, 10, 20, schedule=schedule, steps=100).rule == "law"
 
 
+@pytest.mark.parametrize("batches", [[], [3.0], [()], [{}], [((EXAMPLE, EXAMPLE), EXAMPLE)], iter([])])
+def test_batches_whose_size_cannot_be_told_are_not_compared(batches) -> None:
+    assert transfer_rate(0.1, SMALL.replace(example=EXAMPLE), LARGE.replace(batches=batches, example=EXAMPLE)).in_scope
+
+
 def test_a_schedule_that_one_recipe_gives_counts_for_both() -> None:
     carried = transfer_rate(0.1, LARGE.replace(build=10, schedule=None, steps=None), LARGE)
     assert CONSTANT_FINDINGS[UNKNOWN_SCHEDULE].sentence not in carried.notes

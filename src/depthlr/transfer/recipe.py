@@ -272,7 +272,8 @@ def _batch_size(batches: Any) -> int | None:
     """How many examples a batch has; None if it cannot be told without reading one."""
     if isinstance(batches, list) and batches:
         first = batches[0]
-        inputs = next(iter(first.values())) if isinstance(first, Mapping) else first[0]
+        parts = list(first.values()) if isinstance(first, Mapping) else first
+        inputs = parts[0] if isinstance(parts, list | tuple) and parts else None
         return len(inputs) if isinstance(inputs, Tensor) and inputs.dim() else None
     size = getattr(batches, "batch_size", None)
     return size if isinstance(size, int) else None
