@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import threading
+import warnings
 from collections.abc import Callable
 from functools import partial
 
@@ -367,8 +368,13 @@ def test_reentrant_checkpoints_are_refused_and_the_others_measured() -> None:
             inner = self.b(z) if self.reentrant is None else checkpoint(self.b, z, use_reentrant=self.reentrant)
             return self.c(torch.tanh(inner))
 
-    plain, saving = (update_energy(Saving(reentrant), (X, Y), F.cross_entropy) for reentrant in (None, False))
-    assert [unit.energy for unit in saving.units] == pytest.approx([unit.energy for unit in plain.units], rel=1e-6)
+    plain = update_energy(Saving(None), (X, Y), F.cross_entropy)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        saving = update_energy(Saving(False), (X, Y), F.cross_entropy)
+    # Older PyTorch has no forward-mode derivative of a checkpoint, so a warning says that finite differences are used.
+    rel = 1e-3 if any("finite differences" in str(warning.message) for warning in caught) else 1e-6
+    assert [unit.energy for unit in saving.units] == pytest.approx([unit.energy for unit in plain.units], rel=rel)
     with pytest.raises(DepthlrError, match="use_reentrant=False"):
         update_energy(Saving(True), (X, Y), F.cross_entropy)
 
