@@ -17,6 +17,7 @@ from statistics import fmean, median
 from depthlr.transfer.rules import Rule
 from experiments.realbench.constant import fit_constant
 from experiments.realbench.judge import RULES
+from experiments.realbench.recipes import RealRecipe, recipe_named
 from experiments.realbench.scores import Tuned, power, read_tuned
 
 WARM_UP = (10, 30, 60, 120)
@@ -63,16 +64,42 @@ def compressed(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes
     return {size: short.decades[size] - short.decades[first] for size in larger}
 
 
-def halfway(one: Candidate, other: Candidate) -> Candidate:
-    """The mean of two candidates."""
+def of_fact(fact: Callable[[RealRecipe], object]) -> Candidate:
+    """The mean exponent of the other recipes that share a fact, to which the constant is added as one more recipe."""
+
+    def predict(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes:
+        own = fact(recipe_named(recipe.name))
+        alike = [other.exponent for other in others if fact(recipe_named(other.name)) == own]
+        return recipe.changes(power(fmean([fit_constant(others).exponent, *alike])))
+
+    return predict
+
+
+def norm_placement(recipe: RealRecipe) -> str:
+    """Where the model normalizes: before each branch, inside it after a convolution, or by batch statistics."""
+    return {"resnet": "batch", "convnext": "inside"}.get(recipe.family, "before")
+
+
+def mean_of(one: Candidate, other: Candidate, *, weighted: bool = False) -> Candidate:
+    """The mean of two candidates; weighted by 1 / (mean square error on the other recipes) if that is asked for."""
 
     def predict(recipe: Tuned, others: Sequence[Tuned], results: Path) -> Changes | None:
         first, second = one(recipe, others, results), other(recipe, others, results)
         if first is None or second is None:
             return None
-        return {size: (first[size] + second[size]) / 2 for size in first}
+        share = 0.5
+        if weighted:
+            squares = [mean_square_error(candidate, others, results) for candidate in (one, other)]
+            share = squares[1] / sum(squares)
+        return {size: share * first[size] + (1 - share) * second[size] for size in first}
 
     return predict
+
+
+def mean_square_error(candidate: Candidate, recipes: Sequence[Tuned], results: Path) -> float:
+    """Over recipes, of the mean square over a recipe's transfers. What is fitted is fitted on the other recipes."""
+    found = candidate_errors(candidate, recipes, results).values()
+    return fmean(fmean(error**2 for error in errors) for errors in found)
 
 
 CANDIDATES: dict[str, Candidate] = {
@@ -83,17 +110,27 @@ CANDIDATES: dict[str, Candidate] = {
     "readings in warm-up": reading(WARM_UP, 1.0),
     "the same at a third of the rate": reading(WARM_UP, THIRD),
     "the same at three times the rate": reading(WARM_UP, 3.0),
-    "readings and constant, halfway": halfway(reading(WARM_UP, 1.0), constant),
+    "readings and constant, halfway": mean_of(reading(WARM_UP, 1.0), constant),
+    "readings and constant, by their errors on other recipes": mean_of(reading(WARM_UP, 1.0), constant, weighted=True),
+    "one exponent per optimizer": of_fact(lambda recipe: recipe.study.training.optimizer),
+    "one exponent per schedule": of_fact(lambda recipe: recipe.study.training.schedule),
+    "one exponent per norm placement": of_fact(norm_placement),
+    "one exponent per weight decay": of_fact(lambda recipe: recipe.study.training.weight_decay),
     "schedule compressed to a tenth": compressed,
 }
 
 
 def signed_errors(name: str, recipes: Sequence[Tuned], results: Path) -> dict[str, list[float]]:
     """log10(predicted / tuned) of a candidate at the larger sizes, by recipe."""
+    return candidate_errors(CANDIDATES[name], recipes, results)
+
+
+def candidate_errors(candidate: Candidate, recipes: Sequence[Tuned], results: Path) -> dict[str, list[float]]:
+    """The same of a candidate that has no name."""
     found = {}
     for recipe in recipes:
         others = [other for other in recipes if other.name != recipe.name]
-        changes = CANDIDATES[name](recipe, others, results)
+        changes = candidate(recipe, others, results)
         if changes is not None:
             first = min(recipe.decades)
             found[recipe.name] = [

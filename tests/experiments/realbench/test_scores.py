@@ -8,7 +8,7 @@ import math
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 import pytest
 from tests.experiments.realbench.tiny import write_facts, write_rows, write_sweep
@@ -21,6 +21,10 @@ from experiments.realbench.candidates import (
     CANDIDATES,
     candidates_table,
     errors,
+    mean_of,
+    norm_placement,
+    of_fact,
+    of_library,
     readings_table,
     signed_errors,
     table,
@@ -33,7 +37,7 @@ from experiments.realbench.measured import MEASURED
 from experiments.realbench.page import SECTIONS, UNFINISHED, design_half, filled
 from experiments.realbench.picture import SHOWN, draw, middle_errors
 from experiments.realbench.recipes import RECIPES
-from experiments.realbench.scores import Curve, Tuned, gain, read_tuned
+from experiments.realbench.scores import Curve, Tuned, gain, power, read_tuned
 
 RESULTS = Path(__file__).parents[3] / "results" / "realbench"
 
@@ -69,6 +73,33 @@ def test_rules_err_by_what_their_exponent_misses(tmp_path) -> None:
     assert recipes[0].exponent == pytest.approx(-0.2)
     assert signed_errors("law", recipes, tmp_path)["c"] == pytest.approx([-1.1 * twice, -1.1 * fourfold])
     assert signed_errors("copy", recipes, tmp_path)["a"] == pytest.approx([0.2 * twice, 0.2 * fourfold])
+
+
+def test_an_exponent_per_fact_is_the_mean_of_those_that_share_it_and_the_constant() -> None:
+    exponents = {
+        "gpt2-adamw-cosine": -0.1,
+        "llama-adamw-wsd": -0.3,
+        "vit-adamw-cosine": -0.5,
+        "llama-muon-cosine": -0.9,
+    }
+    recipe, *others = (tuned(name, exponent) for name, exponent in exponents.items())
+    constant = fit_constant(others).exponent
+    for fact, alike in ((lambda r: r.study.training.optimizer, [-0.3, -0.5]), (norm_placement, [-0.3, -0.5, -0.9])):
+        changes = of_fact(fact)(recipe, others, RESULTS)
+        expected = fmean([constant, *alike])
+        assert changes == pytest.approx({2: expected * math.log10(2), 4: expected * math.log10(4)})
+    alone = of_fact(lambda r: r.name)(recipe, others, RESULTS)
+    assert alone == pytest.approx({2: constant * math.log10(2), 4: constant * math.log10(4)})
+
+
+def test_a_weighted_mean_of_candidates_follows_the_one_that_errs_less_on_other_recipes() -> None:
+    recipes = [tuned(name, -0.2) for name in "abc"]
+    near, far = (of_library(power(exponent)) for exponent in (-0.3, -0.5))  # they err as 1 to 3
+    mean = mean_of(near, far, weighted=True)(recipes[0], recipes[1:], RESULTS)
+    assert mean == pytest.approx({size: (0.9 * -0.3 + 0.1 * -0.5) * math.log10(size) for size in (2, 4)})
+    assert mean_of(near, far)(recipes[0], recipes[1:], RESULTS) == pytest.approx(
+        {size: -0.4 * math.log10(size) for size in (2, 4)}
+    )
 
 
 def test_the_picture_shows_the_errors_of_the_table(tmp_path) -> None:
@@ -220,9 +251,9 @@ def test_the_page_is_made_from_the_committed_tables() -> None:
 def test_a_part_of_the_page_without_tables_says_so_in_one_line(tmp_path) -> None:
     always = {"table", "candidates", "readings", "hypotheses", "plan"}
     text = "".join(f"<!-- {name} -->\nold\n<!-- /{name} -->\n" for name in SECTIONS)
-    for recipe in RECIPES:
-        if recipe.split == "design":
-            write_sweep(tmp_path, recipe.name, dict.fromkeys(recipe.study.model.sizes, -3.0))
+    for place, recipe in enumerate(recipe for recipe in RECIPES if recipe.split == "design"):
+        slope = -0.1 * place  # recipes whose exponents agree to the last bit have no weights
+        write_sweep(tmp_path, recipe.name, {size: -3 + slope * math.log10(size) for size in recipe.study.model.sizes})
     shutil.copytree(RESULTS / "readings", tmp_path / "readings")
     for path in RESULTS.glob("*+steps120.*"):
         shutil.copy(path, tmp_path)
