@@ -89,7 +89,8 @@ def same_runs(recipe: RealRecipe) -> dict[str, tuple[int, ...]]:
     sizes = recipe.study.model.sizes
     if "metricbudget" in changes:
         return {"+".join([base, *(change for change in changes if change != "metricbudget")]): sizes}
-    if len(changes) == 1 and changes[0].startswith("power"):
+    others = [change for change in changes if not change.startswith("seeds")]
+    if len(others) == 1 and others[0].startswith("power"):
         return {base: (BASE,)}
     return {}
 

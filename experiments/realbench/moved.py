@@ -20,8 +20,8 @@ from experiments.pages import markdown_table
 from experiments.realbench.constant import exponent_error
 from experiments.realbench.judge import RULES, SHIPPED
 from experiments.realbench.kept import is_finished
-from experiments.realbench.plan import AXES, HORIZON, LONGEST, POWERS, TWINS, long_variant, of_length, on_axis
-from experiments.realbench.recipes import STEPS, recipe_named
+from experiments.realbench.plan import AXES, HORIZON, LONGEST, POWERS, TWINS, long_variant, of_length, on_axis, twin
+from experiments.realbench.recipes import SEEDS, STEPS, recipe_named
 from experiments.realbench.scores import Tuned, read_tuned
 
 INITIALIZATIONS = {"the library's": "", "ours": "&variance=gating"}
@@ -215,7 +215,7 @@ def peers_table(results: Path) -> str:
     """
     rows = []
     for name in TWINS:
-        variants = {peer: f"{name}?power={power}" for peer, power in POWERS.items()}
+        variants = {peer: twin(name, power) for peer, power in POWERS.items()}
         if not finished(results, (name, *variants.values())):
             return ""
         base = read_tuned(table_of(name, results))
@@ -223,11 +223,11 @@ def peers_table(results: Path) -> str:
         for title in ("copy", SHIPPED):
             rows.append(_peer_row(name, title, base, base.changes(RULES[title]), table_of(name, results)))
         for peer, variant in variants.items():
-            twin = read_tuned(table_of(variant, results))
-            first = min(twin.decades)
+            tuned = read_tuned(table_of(variant, results))
+            first = min(tuned.decades)
             power = -0.5 if peer == "Depth-muP" else 0.0
             changes = {size: power * math.log10(size / first) for size in sizes}
-            rows.append(_peer_row(name, peer, twin, changes, table_of(variant, results)))
+            rows.append(_peer_row(name, peer, tuned, changes, table_of(variant, results)))
     head = ("recipe", "rule", "median error", "worst", "exponent", "floor", "best loss at the largest size")
     return markdown_table(head, rows) + "\n"
 
@@ -235,7 +235,7 @@ def peers_table(results: Path) -> str:
 def _peer_row(name: str, rule: str, tuned: Tuned, changes: Mapping[int, float], table: Path) -> list[str]:
     first = min(tuned.decades)
     errors = [abs(changes[size] - (tuned.decades[size] - tuned.decades[first])) for size in changes]
-    best = best_losses(table)[max(tuned.decades)]
+    best = best_loss(table, max(tuned.decades))
     return [
         name,
         rule,
@@ -247,12 +247,8 @@ def _peer_row(name: str, rule: str, tuned: Tuned, changes: Mapping[int, float], 
     ]
 
 
-def best_losses(table: Path) -> dict[int, float]:
-    """The least validation loss of each size: the mean over seeds of each seed's best."""
-    found: dict[tuple[int, int], float] = {}
+def best_loss(table: Path, size: int) -> float:
+    """The least validation loss at one size, with the seed that twins are trained with."""
     with open(table, newline="") as file:
-        for row in csv.DictReader(file):
-            if row["validation"]:
-                key = (int(row["size"]), int(row["seed"]))
-                found[key] = min(found.get(key, math.inf), float(row["validation"]))
-    return {size: fmean(loss for (of, _), loss in found.items() if of == size) for size in {size for size, _ in found}}
+        rows = [row for row in csv.DictReader(file) if (int(row["size"]), int(row["seed"])) == (size, SEEDS[0])]
+    return min(float(row["validation"]) for row in rows if row["validation"])

@@ -298,7 +298,12 @@ def on_axis(name: str, change: str) -> str:
 
 
 def peers(tables: Path) -> list[Job]:
-    return [Job("sweep", f"{name}?power={power}", (f"{name}.csv",)) for name in TWINS for power in POWERS.values()]
+    return [Job("sweep", twin(name, power), (f"{name}.csv",)) for name in TWINS for power in POWERS.values()]
+
+
+def twin(name: str, power: float) -> str:
+    """A recipe in a peer's parametrization."""
+    return one_seed(name, f"power={power}")
 
 
 def why(tables: Path) -> list[Job]:

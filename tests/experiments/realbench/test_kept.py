@@ -169,7 +169,8 @@ def test_same_runs_are_named_by_what_a_variant_changes(tmp_path):
     assert same_runs(recipe_named("gpt2-adamw-cosine?steps=150&metric=budget")) == {
         "gpt2-adamw-cosine+steps150": (2, 4, 8, 16)
     }
-    assert same_runs(recipe_named("vit-adamw-cosine?power=0.5")) == {"vit-adamw-cosine": (2,)}
+    for variant in ("vit-adamw-cosine?power=0.5", "vit-adamw-cosine?power=0.5&seeds=0"):
+        assert same_runs(recipe_named(variant)) == {"vit-adamw-cosine": (2,)}
     for name in ("vit-adamw-cosine", "vit-adamw-cosine?steps=300", "vit-adamw-cosine?power=0.5&steps=300"):
         assert same_runs(recipe_named(name)) == {}
     write_sweep(tmp_path, "vit-adamw-cosine", {2: -3.0, 4: -3.1})

@@ -23,7 +23,7 @@ from experiments.realbench.moved import (
     moves,
     peers_table,
 )
-from experiments.realbench.plan import HORIZON, TWINS, Job, long_variant, of_length, part_named
+from experiments.realbench.plan import HORIZON, TWINS, Job, long_variant, of_length, part_named, twin
 from experiments.realbench.recipes import recipe_named
 
 GPT, RESNET = HORIZON
@@ -174,9 +174,9 @@ def test_peers_are_judged_on_their_own_twins(tmp_path):
         sizes = recipe_named(name).study.model.sizes
         write_sweep(tmp_path, name, falling(-0.2, sizes), least=2.0)
         half = {size: -2.0 - 0.5 * math.log10(size / 2) for size in sizes}
-        write_sweep(tmp_path, f"{name}?power=0.5", half, least=1.9)
+        write_sweep(tmp_path, twin(name, 0.5), half, least=1.9, seeds=(0,))
         assert peers_table(tmp_path) == ""
-        write_sweep(tmp_path, f"{name}?power=1.0", falling(0.1, sizes), least=1.8)
+        write_sweep(tmp_path, twin(name, 1.0), falling(0.1, sizes), least=1.8, seeds=(0,))
     found = {(row[0], row[1]): row for row in cells(peers_table(tmp_path))}
     assert len(found) == 12
     name = TWINS[0]
