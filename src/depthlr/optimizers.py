@@ -22,17 +22,16 @@ MUON_MOMENTUM, POLYNOMIAL, ITERATIONS = 0.95, (3.4445, -4.775, 2.0315), 5
 LIKE_ADAMW = "match_rms_adamw"  # Muon's update times 0.2 sqrt(larger side), which is the size of AdamW's
 
 
-def named_optimizers(name: str, model: nn.Module, rate: float = 1e-3) -> list[Optimizer]:
-    """The optimizers of that name with torch's default options.
+def named_optimizers(name: str, model: nn.Module) -> list[Optimizer]:
+    """The optimizers of that name with torch's default options and a rate of 1e-3.
 
     Args:
         name: One of `OPTIMIZERS`.
         model: The model whose parameters are stepped.
-        rate: The rate of every group.
     """
     check_optimizer("the optimizer", name)
     momentum = 0.9 if name == "momentum" else None
-    return make_optimizers(name, model, rate, weight_decay=0.01 if name == "adamw" else 0.0, momentum=momentum)
+    return make_optimizers(name, model, 1e-3, weight_decay=0.01 if name == "adamw" else 0.0, momentum=momentum)
 
 
 def check_optimizer(entry: str, name: object) -> None:

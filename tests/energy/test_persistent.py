@@ -24,7 +24,7 @@ from depthlr.init import init_
 from depthlr.models.convolution import CNN, ResNet
 from depthlr.models.mlp import MLP
 from depthlr.models.vit import ViT
-from depthlr.optimizers import named_optimizers
+from depthlr.optimizers import make_optimizers
 
 Batches = list[tuple[Tensor, Tensor]]
 DRAWS = 150  # of random batches, where a law is about a mean
@@ -40,7 +40,7 @@ OPTIMIZERS = {
     "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True),
     "adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.1),
     "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.05),
-    "muon": lambda model: named_optimizers("muon", model, 0.1),
+    "muon": lambda model: make_optimizers("muon", model, 0.1),
 }
 
 

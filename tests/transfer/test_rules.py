@@ -122,6 +122,26 @@ def test_an_example_decides_the_depth_of_a_measured_model_too() -> None:
         transfer_rate(0.1, SMALL.replace(example="nonsense"), LARGE, rule="measured", seeds=1)
 
 
+def test_models_without_a_depth_are_refused_before_they_are_measured() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.lstm(x.unsqueeze(1))[0][:, -1])
+
+    losses = []
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        losses.append(nn.functional.cross_entropy(output, target))
+        return losses[-1]
+
+    with pytest.raises(DepthlrError, match="recurren"):
+        transfer_rate(0.1, Recurrent, Recurrent, rule="measured", batches=batches(), loss_fn=loss, seeds=1)
+    assert not losses
+
+
 def test_what_a_depth_says_nothing_about_is_not_called_initialized_by_init() -> None:
     model = LARGE.build()
     init_(model, batches()[0][0])

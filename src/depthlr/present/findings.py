@@ -20,6 +20,7 @@ from depthlr.study.results import Over, Results
 
 DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
 MOST_NOTES = 30
+LEVEL = 0.95  # of intervals over seeds
 Value = TypeVar("Value")
 
 
@@ -60,20 +61,19 @@ def verdict(fit: Fit) -> str:
     return "Undecided: the slope has no interval. Add seeds or a third depth."
 
 
-def seed_interval(point: Point, spacing: float | None = None, level: float = 0.95) -> tuple[float, float] | None:
-    """Student's t interval of the mean of log10 rate over seeds, as rates; None for a single seed.
+def seed_interval(point: Point, spacing: float | None = None) -> tuple[float, float] | None:
+    """Student's 95 % interval of the mean of log10 rate over seeds, as rates; None for a single seed.
 
     Args:
         point: Mean and standard deviation of log10 rate.
         spacing: The step of the grid of rates in decades; the interval extends at least half a step to each side.
-        level: The probability that the interval holds the mean.
     """
     if point.sd is None:
         return None
     from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
 
     freedom = point.observations - 1
-    half = float(stdtrit(freedom, (1 + level) / 2)) * point.sd / math.sqrt(point.observations)
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * point.sd / math.sqrt(point.observations)
     half = max(half, (spacing or 0.0) / 2)
     return 10 ** max(point.log10_rate - half, -300.0), 10 ** min(point.log10_rate + half, 300.0)
 

@@ -146,13 +146,9 @@ def _depth_notes(rule: DepthRule, source: Depth, target: Depth) -> list[str]:
     return notes
 
 
-def Law(family: Family | None = None) -> ByDepth:
-    """The paper's rule, rate ~ depth^(-3/2): a function that returns a `ByDepth`.
-
-    Args:
-        family: The optimizer's family, if it cannot be read from the optimizer.
-    """
-    return ByDepth(RULES["law"], family)
+def Law() -> ByDepth:
+    """The paper's rule, rate ~ depth^(-3/2): a function that returns a `ByDepth`."""
+    return ByDepth(RULES["law"])
 
 
 def Constant() -> ByDepth:

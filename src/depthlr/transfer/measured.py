@@ -134,10 +134,11 @@ class Measured:
             seeds = range(self.seed, self.seed + check.count("The number of seeds", self.seeds))
             draws = {name: Draws(build, seeds) for name, build in builds.items()}
             batches = batches_for_seeds(given.batches, max(map(len, draws.values())), None, self.seed)
+            counted = {name: _counted(ends[name], batches.first) for name in draws}  # a model may have no depth
             with measuring(batches.size * sum(map(len, draws.values()))):
                 energies = persistent_energies(draws, batches, given.loss_fn, given.optimizer, seed=self.seed)
             for name, own in zip(draws, energies, strict=True):
-                found[name] = _measured_model(ends[name], batches.first, own, draws[name].same_weights)
+                found[name] = _measured_model(*counted[name], own, draws[name].same_weights)
         return found["source"], found["target"]
 
     @staticmethod
@@ -284,22 +285,23 @@ def check_measuring(rule: str, recipe: Recipe, models: Iterable[Any]) -> None:
     check_fits_any_model(recipe.optimizer)
 
 
-def _measured_model(
-    recipe: Recipe, batch: Any, energies: Sequence[PersistentEnergy], same_weights: bool
-) -> MeasuredModel:
+def _counted(recipe: Recipe, batch: Any) -> tuple[Depth, OwnRates, bool]:
+    """The depth of a recipe's model, the rates of its optimizers, and whether the model is in training mode."""
     model = model_of(cast(Any, recipe.build))  # a model, or a function
     example = inputs_of(model, batch) if recipe.example is None else recipe.example
+    depth = effective_depth(model, example, units=recipe.units)
+    return depth, own_rates(optimizers_of(recipe.optimizer, model)), model.training
+
+
+def _measured_model(
+    depth: Depth, rates: OwnRates, training: bool, energies: Sequence[PersistentEnergy], same_weights: bool
+) -> MeasuredModel:
     rate, readout_note = rate_over_draws(energies), readout_size_note(energies)
     if same_weights:
         rate = replace(rate, standard_error=None)  # the same initialization several times
-    notes = {SAME_WEIGHTS_NOTE: same_weights, EVAL_MODE_NOTE: not model.training, readout_note: bool(readout_note)}
-    return MeasuredModel(
-        effective_depth(model, example, units=recipe.units),
-        rate,
-        tuple(note for note, applies in notes.items() if note and applies),
-        in_scope=model.training and not readout_note,
-        own_rates=own_rates(optimizers_of(recipe.optimizer, model)),
-    )
+    notes = {SAME_WEIGHTS_NOTE: same_weights, EVAL_MODE_NOTE: not training, readout_note: bool(readout_note)}
+    found = tuple(note for note, applies in notes.items() if note and applies)
+    return MeasuredModel(depth, rate, found, in_scope=training and not readout_note, own_rates=rates)
 
 
 def _was_compared(source: Depth, target: Depth) -> bool:
