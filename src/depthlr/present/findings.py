@@ -20,7 +20,7 @@ from depthlr.study.results import Over, Results
 
 DEEPER = (2, 4, 8)  # multiples of the largest size at which the fit's rate is shown too
 MOST_NOTES = 30
-LEVEL = 0.95  # of intervals over seeds
+SEED_LEVEL = 0.95  # of intervals over seeds
 Value = TypeVar("Value")
 
 
@@ -73,7 +73,7 @@ def seed_interval(point: Point, spacing: float | None = None) -> tuple[float, fl
     from scipy.special import stdtrit  # here, because `import depthlr` must not need scipy
 
     freedom = point.observations - 1
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * point.sd / math.sqrt(point.observations)
+    half = float(stdtrit(freedom, (1 + SEED_LEVEL) / 2)) * point.sd / math.sqrt(point.observations)
     half = max(half, (spacing or 0.0) / 2)
     return 10 ** max(point.log10_rate - half, -300.0), 10 ** min(point.log10_rate + half, 300.0)
 
