@@ -256,7 +256,9 @@ def test_demo_tells_the_whole_story(run) -> None:
     assert "the target tuned by itself" in out
     for rule in ("constant", "copy", "law", "measured"):
         assert f"│ {rule} " in out
-    assert "next: train the target at" in err
+    assert "the target in 12 steps (100% of the schedule)" in " ".join(out.split())
+    assert " of three full runs it had the lowest loss" in err
+    assert "--verify" not in err  # which this verb does not have
 
 
 def test_demo_ends_with_a_sentence_if_the_source_has_no_optimum_inside_the_range(run, monkeypatch) -> None:
@@ -278,9 +280,9 @@ def test_demo_prints_the_rate_if_the_target_has_no_optimum_to_compare_it_with(ru
     code, out, err = run("demo", "--steps", "12", "--seeds", "1")
     assert code == 0, err
     assert "80% interval" in out
-    assert "next: train the target at" in err
+    assert "next: train the target below" in err
     assert "the target has no tuned rate to compare with: size 8, seed 0: every rate diverged" in " ".join(err.split())
-    assert "source" not in err.partition("next: train the target at")[2]
+    assert "source" not in err.partition("next: train the target below")[2]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_it_shows_the_check_and_what_such_a_check_is_worth():
     assert "In the check the target trained at this rate." in said
     assert CHECK_RECORD in said
     full = words(replace(CHECKED, share=1.0))
-    assert "In the check it had the lowest loss of three rates." in full
+    assert "In the check, by full runs, it had the lowest loss of three rates." in full
     assert CHECK_RECORD not in full
     fails = results_of({(12, 0): {2.5e-3: 1.2, 5e-3: inf, 1e-2: inf}})
     assert "did not train at this rate" in words(replace(TUNING, checked=fails))
@@ -78,8 +78,33 @@ def test_what_to_do_next_depends_on_what_was_done():
         assert all(step[1:] in words(tuning) for step in steps)
     assert "--verify" in next_steps(TUNING)[-1]
     assert "--share 1" in next_steps(CHECKED)[-1]
-    assert len(next_steps(replace(CHECKED, share=1.0))) == 2
+    assert next_steps(replace(CHECKED, share=1.0)) == [
+        "use 5.00e-3: of three full runs it had the lowest loss",
+        "if you can afford two more runs, train it also at 2.00e-3 and 1.20e-2, and keep the best",
+    ]
     assert len(next_steps(replace(TUNING, carried=replace(CARRIED, low=None, high=None)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "share", "first"),
+    [
+        ((1.0, 1.1, inf), 1.0, "use 2.50e-3: of three full runs it had the lowest loss"),
+        ((1.0, inf, inf), 1.0, "use 2.50e-3: of three full runs it had the lowest loss"),
+        ((1.0, 1.1, inf), 0.1, "train the target at 5.00e-3"),  # a short check does not choose between rates
+        ((1.0, inf, inf), 0.1, "train the target at 2.50e-3: in the check it did not train at 5.00e-3"),
+        ((inf, inf, inf), 0.1, "train the target below 2.00e-3: in the check it trained at none of three rates"),
+        ((inf, inf, inf), 1.0, "train the target below 2.00e-3: in the check it trained at none of three rates"),
+        ((2.2, 2.3, 2.3), 0.1, "train the target at 5.00e-3"),
+    ],
+)
+def test_the_next_step_follows_the_check(losses: tuple[float, ...], share: float, first: str):
+    check = results_of({(12, 0): dict(zip((2.5e-3, 5e-3, 1e-2), losses, strict=True))})
+    steps = next_steps(replace(TUNING, checked=check, share=share))
+    assert steps[0] == first
+    assert ("larger --share" in steps[-1]) == (losses[0] == 2.2)
+    if steps[0].startswith("use"):  # the lowest loss is at the end of the three rates
+        assert "train it also at 1.25e-3" in steps[1]
+        assert "another rate had a lower loss" in words(replace(TUNING, checked=check, share=share))
 
 
 def test_the_plot_has_the_source_s_curves_and_both_rates():
@@ -116,14 +141,17 @@ def test_its_commands_make_the_same_study_and_page(tuning, options):
 
 
 def test_nothing_a_user_wrote_becomes_markup():
+    def failing(reason: str) -> Tuning:
+        records = tuple(replace(record, loss=inf, failure=reason) for record in CHECK.records)
+        return replace(CHECKED, checked=replace(CHECK, records=records))
+
     hostile = replace(
-        CHECKED,
+        failing(HOSTILE),
         study=replace(STUDY, name=HOSTILE),
         carried=replace(CARRIED, notes=(HOSTILE,), assumes=HOSTILE, evidence=HOSTILE),
-        checked=replace(CHECK, records=tuple(replace(r, loss=inf, failure=HOSTILE) for r in CHECK.records)),
     )
     tags = [tag for tag, _ in Tags(tuning_page(hostile)).tags]
-    assert tags == [tag for tag, _ in Tags(tuning_page(CHECKED)).tags]
+    assert tags == [tag for tag, _ in Tags(tuning_page(failing("out of memory"))).tags]
     assert HOSTILE in unescape(tuning_page(hostile))
 
 

@@ -169,14 +169,16 @@ def demo_command(
         f"1,797 handwritten digits, a quarter held out; AdamW, warm-up and cosine, {steps} steps of 64 examples, "
         f"{count_text(seeds, 'seed')}; rates are judged by the validation loss at the end"
     )
+    examples, _ = load_data(study)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
         source = train_study(source_study(study), Path(folder) / "source.sqlite")
         rate = tuned_rate(source)
+        carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
+        check_of = verification_study(study, carried["constant"].rate, examples, share=1.0)
+        checked = train_study(check_of, Path(folder) / "check.sqlite")
         target = replace(study, model=replace(study.model, sizes=study.model.sizes[1:]))
         tuned = train_study(target, Path(folder) / "target.sqlite")
-    examples, _ = load_data(study)
-    carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
-    print_tuning(Tuning(study, rate, source, carried["constant"]))
+    print_tuning(Tuning(study, rate, source, carried["constant"], checked, share=1.0))
     _print_errors(tuned, carried)
     print_note(f"{time.perf_counter() - start:.0f} s")
 

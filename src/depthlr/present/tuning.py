@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from html import escape
 from typing import Any
 
@@ -14,7 +15,7 @@ from depthlr.present.text import duration_text, file_stem, loss_label, write_stu
 from depthlr.study.curves import NEAR_GUESSING, chance_loss
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Results
-from depthlr.study.tune import CHECK_RECORD, STEP_SHARE, Tuning
+from depthlr.study.tune import CHECK_RECORD, FACTOR, STEP_SHARE, Tuning
 
 
 def rates_table(tuning: Tuning) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -49,19 +50,67 @@ def check_table(tuning: Tuning, checked: Results) -> tuple[str, tuple[str, str, 
     return title, ("rate", "loss", ""), rows
 
 
+class CheckOutcome(StrEnum):
+    """What the check says of the carried rate. Only full runs compare rates; shorter ones prefer other rates."""
+
+    unchecked = "It was not checked by training."
+    failed = "In the check the target did not train at this rate."
+    hardly_learned = "In the check the target hardly learned at this rate."
+    trained = "In the check the target trained at this rate."
+    best = "In the check, by full runs, it had the lowest loss of three rates."
+    not_best = "In the check, by full runs, another rate had a lower loss."
+
+
+def check_outcome(tuning: Tuning) -> CheckOutcome:
+    """What the check says of the carried rate.
+
+    Args:
+        tuning: What was found.
+    """
+    checked, rate = tuning.checked, tuning.carried.rate
+    if checked is None:
+        return CheckOutcome.unchecked
+    at_rate = min(checked.records, key=lambda record: abs(math.log(record.cell.rate / rate)))
+    if tuning.share == 1 and tuning.best_checked not in (None, at_rate.cell.rate):
+        return CheckOutcome.not_best
+    if at_rate.diverged or at_rate.failure:
+        return CheckOutcome.failed
+    chance = None if checked.metric == "error" else chance_loss(checked.study)
+    if chance is not None and checked.loss_of(at_rate) > (1 - NEAR_GUESSING) * chance:
+        return CheckOutcome.hardly_learned
+    return CheckOutcome.best if tuning.share == 1 else CheckOutcome.trained
+
+
 def next_steps(tuning: Tuning) -> list[str]:
     """What to do next, the most important step first.
 
     Args:
         tuning: What was found.
     """
-    carried = tuning.carried
-    steps = [f"train the target at {rate_text(carried.rate)}"]
+    carried, best, outcome = tuning.carried, tuning.best_checked, check_outcome(tuning)
+    rate = rate_text(carried.rate)
+    if outcome is CheckOutcome.not_best:
+        assert best is not None
+        farther = best * best / carried.rate  # as far beyond the best as that lies from the carried rate
+        return [
+            f"use {rate_text(best)}: of three full runs it had the lowest loss",
+            f"if you can afford one more run, train it also at {rate_text(farther)}, and keep the best",
+        ]
+    if outcome is CheckOutcome.failed:
+        if best is None:
+            lowest = min(carried.low or carried.rate, carried.rate / FACTOR)
+            return [f"train the target below {rate_text(lowest)}: in the check it trained at none of three rates"]
+        return [f"train the target at {rate_text(best)}: in the check it did not train at {rate}"]
+    steps = [f"train the target at {rate}"]
+    if outcome is CheckOutcome.best:
+        steps = [f"use {rate}: of three full runs it had the lowest loss"]
     if carried.low is not None:
         ends = interval_text(carried).replace(" to ", " and ")
         steps.append(f"if you can afford two more runs, train it also at {ends}, and keep the best")
-    if tuning.checked is None:
+    if outcome is CheckOutcome.unchecked:
         steps.append("check the rate by training: the same command with --verify")
+    elif tuning.share < 1 and outcome is CheckOutcome.hardly_learned:
+        steps.append("check longer, since the target hardly learned: --verify with a larger --share")
     elif tuning.share < 1:
         steps.append("if you can afford three runs, check with the whole schedule: --verify --share 1")
     return steps
@@ -122,27 +171,12 @@ def _answer_html(tuning: Tuning) -> str:
     tiles = page.tile_html(f"{kind} rate of the source", rate_text(tuning.rate), of_source)
     tiles += page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths)
     tiles += page.tile_html("training time", duration_text(total), cost)
-    verdict = f"The learning rate of {model.title} with {large}. {_check_verdict(tuning)}"
+    verdict = f"The learning rate of {model.title} with {large}. {check_outcome(tuning)}"
     return (
         f'<p class="headline"><span class="formula">{rate_text(carried.rate)}</span> '
         f'<span class="aside">{carried.coverage:.0%} interval {interval_text(carried)}</span></p>'
         f'<p class="verdict">{escape(verdict)}</p><dl class="tiles">{tiles}</dl>'
     )
-
-
-def _check_verdict(tuning: Tuning) -> str:
-    checked, rate = tuning.checked, tuning.carried.rate
-    if checked is None:
-        return "It was not checked by training."
-    at_rate = min(checked.records, key=lambda record: abs(math.log(record.cell.rate / rate)))
-    if at_rate.diverged or at_rate.failure:
-        return "In the check the target did not train at this rate."
-    chance = None if checked.metric == "error" else chance_loss(checked.study)
-    if chance is not None and checked.loss_of(at_rate) > (1 - NEAR_GUESSING) * chance:
-        return "In the check the target hardly learned at this rate: check longer, with a larger --share."
-    if tuning.share == 1 and tuning.best_checked == at_rate.cell.rate:
-        return "In the check it had the lowest loss of three rates."
-    return "In the check the target trained at this rate."
 
 
 def _rates_html(tuning: Tuning) -> str:
