@@ -104,7 +104,7 @@ def test_the_next_step_follows_the_check(losses: tuple[float, ...], share: float
     assert ("larger --share" in steps[-1]) == (losses[0] == 2.2)
     if steps[0].startswith("use"):  # the lowest loss is at the end of the three rates
         assert "train it also at 1.25e-3" in steps[1]
-        assert "another rate had a lower loss" in words(replace(TUNING, checked=check, share=share))
+        assert "by full runs, 2.50e-3 had a lower loss: use that." in words(replace(TUNING, checked=check, share=share))
 
 
 def test_the_plot_has_the_source_s_curves_and_both_rates():

@@ -58,7 +58,7 @@ class CheckOutcome(StrEnum):
     hardly_learned = "In the check the target hardly learned at this rate."
     trained = "In the check the target trained at this rate."
     best = "In the check, by full runs, it had the lowest loss of three rates."
-    not_best = "In the check, by full runs, another rate had a lower loss."
+    not_best = "In the check, by full runs, {} had a lower loss: use that."
 
 
 def check_outcome(tuning: Tuning) -> CheckOutcome:
@@ -171,7 +171,8 @@ def _answer_html(tuning: Tuning) -> str:
     tiles = page.tile_html(f"{kind} rate of the source", rate_text(tuning.rate), of_source)
     tiles += page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths)
     tiles += page.tile_html("training time", duration_text(total), cost)
-    verdict = f"The learning rate of {model.title} with {large}. {check_outcome(tuning)}"
+    checked = check_outcome(tuning).format(rate_text(tuning.best_checked or carried.rate))
+    verdict = f"The rate carried to {model.title} with {large}. {checked}"
     return (
         f'<p class="headline"><span class="formula">{rate_text(carried.rate)}</span> '
         f'<span class="aside">{carried.coverage:.0%} interval {interval_text(carried)}</span></p>'
