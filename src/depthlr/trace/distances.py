@@ -14,17 +14,15 @@ normalisations add values without a weight between them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from typing import NamedTuple
 
 from depthlr.trace import operations as ops
 from depthlr.trace.graph import ROOT, Graph, Node
 
 LONGEST_BRANCH = 6  # the most consecutive weighted layers that count as one residual branch
-
-Lengths = dict[int, tuple[int, int]]  # per node: the fewest and the most weighted operations on a path to it
 
 
 class Dominators:
@@ -50,6 +48,23 @@ class Dominators:
                 a, b = b, a
             a = self._parent[a]
         return a
+
+
+class Length(NamedTuple):
+    """The numbers of weighted operations on the paths from one node to another."""
+
+    least: int  # on the path with the fewest
+    most: int  # on the path with the most
+
+
+Lengths = dict[int, Length]  # of the paths from one node, by the node where they end
+
+
+class Update(NamedTuple):
+    """What an addition updates. In `x + W2 relu(W1 x)` x has the lengths (0, 0), and the branch has (2, 2)."""
+
+    origin: int  # the value that is updated
+    lengths: Lengths  # of the paths from there to the terms of the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +101,8 @@ class _DistanceBuilder:
         self.distances = [Distance(0, ROOT)]
         self._tree = Dominators()
         self._enclosing = _enclosing_blocks(graph, blocks)
-        self._sources = [1]  # per node: bit mask of the model inputs that it depends on
-        self._start = [1]  # per node: bit of the model input where its minimal path starts
+        self._model_inputs = [{ROOT}]  # per node: the model inputs that it depends on
+        self._start = [ROOT]  # per node: the model input where its minimal path starts
 
     def visit(self, index: int) -> None:
         """Add the next node."""
@@ -95,12 +110,15 @@ class _DistanceBuilder:
         inputs = node.inputs or (ROOT,)
         self._tree.add(inputs)
         # In `x + f(x, condition)` the condition may be deeper than x, and x is updated nevertheless.
-        stream = _stream(self.graph, inputs) if node.name in ops.ADDITIONS else None
-        found = self._distance(index, self._signal_inputs(inputs) if stream is None else inputs, stream)
+        update = _update_of_stream(self.graph, inputs) if node.name in ops.ADDITIONS else None
+        found = self._distance(index, inputs if update else self._signal_inputs(inputs), update)
         self.distances.append(found)
-        own_bit = 1 << index if node.name == "input" else 0
-        self._sources.append(own_bit or reduce(or_, (self._sources[i] for i in inputs)))
-        self._start.append(own_bit or self._start[found.previous])
+        is_input = node.name == "input"
+        self._model_inputs.append({index} if is_input else set().union(*(self._model_inputs[i] for i in inputs)))
+        self._start.append(index if is_input else self._start[found.previous])
+
+    def _depth(self, index: int) -> int:
+        return self.distances[index].depth
 
     def _signal_inputs(self, inputs: Sequence[int]) -> Sequence[int]:
         """The inputs through which the minimal path may run.
@@ -108,85 +126,81 @@ class _DistanceBuilder:
         The deepest input carries the signal. Other inputs count only if they depend on the model input where the path
         of the deepest one starts. In `h * mask` the mask is a model input of its own: the path does not start there.
         """
-        deepest = max(inputs, key=lambda i: self.distances[i].depth)
-        return [i for i in inputs if i == deepest or self._sources[i] & self._start[deepest]]
+        deepest = max(inputs, key=self._depth)
+        return [i for i in inputs if i == deepest or self._start[deepest] in self._model_inputs[i]]
 
-    def _distance(self, index: int, inputs: Sequence[int], stream: Lengths | None) -> Distance:
+    def _distance(self, index: int, inputs: Sequence[int], update: Update | None) -> Distance:
         """The distance of a node: the end of a block, a weighted layer, an addition, or a node that is no unit."""
         node = self.graph.nodes[index]
-        nearest = min(inputs, key=lambda i: self.distances[i].depth)
-        depth = self.distances[nearest].depth
+        nearest = min(inputs, key=self._depth)
+        depth = self._depth(nearest)
         block = self._enclosing[node.scope]
         if block is not None:
             if self.graph.calls[block].output_node == index:
-                return self._block_step(node, inputs, nearest, stream)
+                return self._end_of_block(node, inputs, nearest, update)
         elif node.weighted:
             return Distance(depth + 1, nearest, "plain")
         elif node.name in ops.ADDITIONS and len(inputs) > 1:
-            origin, lengths = self._update(inputs, stream)
-            if any(lengths[i][1] for i in inputs):
-                return self._update_step(inputs, origin, lengths)
+            update = update or self._update(inputs)
+            if any(update.lengths[i].most for i in inputs):
+                return self._addition(inputs, update)
         return Distance(depth, nearest)
 
-    def _block_step(self, node: Node, inputs: Sequence[int], nearest: int, stream: Lengths | None) -> Distance:
+    def _end_of_block(self, node: Node, inputs: Sequence[int], nearest: int, update: Update | None) -> Distance:
         """The output of a block that the user declared to be one unit."""
-        depth = self.distances[nearest].depth
+        depth = self._depth(nearest)
         if node.name not in ops.ADDITIONS:
             return Distance(depth + 1, nearest, "plain")
-        origin, _ = self._update(inputs, stream)
+        origin = (update or self._update(inputs)).origin
         # All nodes inside a block have the same distance, so the path may continue at the updated value.
-        back = origin if self.distances[origin].depth == depth else nearest
-        return Distance(depth + 1, back, "residual")
+        return Distance(depth + 1, origin if self._depth(origin) == depth else nearest, "residual")
 
-    def _update_step(self, inputs: Sequence[int], origin: int, lengths: Lengths) -> Distance:
-        """An addition of branches that start at `origin`, at least one of which has weights."""
-        shortest = [lengths[i][0] for i in inputs]
+    def _addition(self, inputs: Sequence[int], update: Update) -> Distance:
+        """An addition with a weight on at least one of its branches."""
+        lengths = [update.lengths[i].least for i in inputs]
+        shortest, longest = min(lengths), max(lengths)
         # Weighted branches of equal length are parallel parts of one plain layer, not an update of a stream. Linear
         # branches of any length are too, such as a weight and its low-rank correction.
-        equal = len(set(shortest)) == 1
-        parallel = min(shortest) > 0 and (equal or _is_linear(self.graph, lengths, origin))
-        skipped = max(_updates_between(self.graph, self.distances, lengths, origin, i) for i in inputs)
-        if min(shortest) == 0 and max(shortest) > LONGEST_BRANCH:
-            skipped = max(skipped, max(shortest))
-        return Distance(self.distances[origin].depth + 1, origin, "plain" if parallel else "residual", skipped)
+        parallel = shortest > 0 and (shortest == longest or self._is_linear(update))
+        skipped = max(self._residual_updates(update, i) for i in inputs)
+        if shortest == 0 and longest > LONGEST_BRANCH:
+            skipped = max(skipped, longest)
+        kind = "plain" if parallel else "residual"
+        return Distance(self._depth(update.origin) + 1, update.origin, kind, skipped)
 
-    def _update(self, inputs: Sequence[int], stream: Lengths | None) -> tuple[int, Lengths]:
-        """The value that an addition updates, and the paths from it."""
-        stream = stream or _stream(self.graph, inputs)  # without other inputs there may be one
-        if stream is not None:
-            return min(inputs), stream
+    def _update(self, inputs: Sequence[int]) -> Update:
+        """What an addition of signal values updates: one of them, or the last value that all of them share."""
         origin = self._tree.common(inputs)
-        return origin, weighted_between(self.graph, origin, inputs)
+        return _update_of_stream(self.graph, inputs) or Update(origin, weighted_between(self.graph, origin, inputs))
+
+    def _residual_updates(self, update: Update, term: int) -> int:
+        """Count the residual updates on the shortest path from the updated value to a term of the sum."""
+        count, index = 0, term
+        while index != update.origin:
+            count += self.distances[index].kind == "residual"
+            previous = self.distances[index].previous
+            if previous not in update.lengths:  # it joins the branch from elsewhere
+                previous = min((i for i in self.graph.nodes[index].inputs if i in update.lengths), key=self._depth)
+            index = previous
+        return count
+
+    def _is_linear(self, update: Update) -> bool:
+        """Do the branches contain only weights, sums and reshapes?"""
+        between = (self.graph.nodes[i] for i in update.lengths if i != update.origin)
+        return all(node.weighted or node.name in ops.LINEAR for node in between)
 
 
-def _updates_between(graph: Graph, distances: Distances, region: Container[int], origin: int, end: int) -> int:
-    """Count the residual updates on the shortest path from `origin` to `end`, without values that join from outside."""
-    updates, index = 0, end
-    while index != origin:
-        updates += distances[index].kind == "residual"
-        previous = distances[index].previous
-        if previous not in region:
-            inside = [i for i in graph.nodes[index].inputs if i in region]
-            previous = min(inside, key=lambda i: distances[i].depth)
-        index = previous
-    return updates
-
-
-def _is_linear(graph: Graph, region: Iterable[int], origin: int) -> bool:
-    """Does a region contain only weights, sums and reshapes?"""
-    return all(graph.nodes[i].weighted or graph.nodes[i].name in ops.LINEAR for i in region if i != origin)
-
-
-def _stream(graph: Graph, inputs: Sequence[int]) -> Lengths | None:
-    """The paths from the first of these values to the others. None unless all others depend on it."""
+def _update_of_stream(graph: Graph, inputs: Sequence[int]) -> Update | None:
+    """The update of the first of these values. None unless all others depend on it."""
     if len(inputs) < 2:
         return None
-    lengths = weighted_between(graph, min(inputs), inputs)
-    return lengths if lengths.keys() >= set(inputs) else None
+    stream = min(inputs)
+    lengths = weighted_between(graph, stream, inputs)
+    return Update(stream, lengths) if lengths.keys() >= set(inputs) else None
 
 
 def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
-    """The fewest and the most weighted operations on the paths from a node.
+    """Count the weighted operations on the paths from a node.
 
     Args:
         graph: A recorded run.
@@ -194,22 +208,22 @@ def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
         ends: The nodes where they end.
 
     Returns:
-        Both numbers for every node on such a path.
+        The least and the largest number for every node on such a path.
     """
-    region, pending = set(ends), list(ends)
+    before, pending = set(ends), list(ends)  # what the ends depend on, down to the origin
     while pending:
         for source in graph.nodes[pending.pop()].inputs:
-            if source >= origin and source not in region:
-                region.add(source)
+            if source >= origin and source not in before:
+                before.add(source)
                 pending.append(source)
-    counts = {origin: (0, 0)}
-    for index in sorted(region - {origin}):
+    lengths = {origin: Length(0, 0)}
+    for index in sorted(before - {origin}):
         node = graph.nodes[index]
-        reached = [counts[i] for i in node.inputs if i in counts]
+        reached = [lengths[i] for i in node.inputs if i in lengths]
         if reached:
-            fewest, most = zip(*reached, strict=True)
-            counts[index] = (min(fewest) + node.weighted, max(most) + node.weighted)
-    return counts
+            least, most = min(length.least for length in reached), max(length.most for length in reached)
+            lengths[index] = Length(least + node.weighted, most + node.weighted)
+    return lengths
 
 
 def _enclosing_blocks(graph: Graph, blocks: frozenset[int]) -> list[int | None]:

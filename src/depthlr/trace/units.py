@@ -42,33 +42,28 @@ def units_of(graph: Graph, distances: Distances) -> tuple[Unit, ...]:
 
 
 def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
-    """The node of each unit's pre-activation: the norm that follows the unit, or the unit itself if none does."""
+    """The node of each unit's pre-activation: the norm that follows the unit, or the unit itself if none does.
+
+    In a post-LN stack a norm follows every update. In a pre-LN stack, one follows the last update of each stage: the
+    norm of the head, or of the next stage. It is not part of this update, so the other updates decide which case it is.
+    """
     readers = graph.consumers()
-    normed = {n: _following_norm(graph, readers, n) for n in chain}
-    residual = [n for n in chain if distances[n].kind == "residual"]
-    # A pre-LN stack, or each of its stages, ends with one norm. This norm follows an update too, but the stream ends
-    # there. The update before it is post-LN only if most other updates are.
-    carried_on = {
-        n
-        for n, then in pairwise(chain)
-        if distances[then].kind == "residual" and _has_bare_skip(graph, distances, then)
-    }
-    ends = [n for n in residual if normed[n] is not None and n not in carried_on]
-    deciding = [n for n in residual if n not in ends] or residual[:-1]
-    if sum(normed[n] is not None for n in deciding) * 2 <= len(deciding):
-        normed |= dict.fromkeys(ends)
-    states = []
-    for n in chain:
-        after = normed[n]
-        states.append(n if after is None else after)
-    return states
+    norms = {n: norm for n in chain if (norm := _following_norm(graph, readers, n)) is not None}
+    updates = [n for n in chain if distances[n].kind == "residual"]
+    goes_on = {n for n, following in pairwise(chain) if _adds_to_stream(graph, distances, following)}
+    stage_ends = {n for n in updates if n in norms and n not in goes_on}
+    others = [n for n in updates if n not in stage_ends] or updates[:-1]
+    is_post_norm = 2 * sum(n in norms for n in others) > len(others)
+    return [n if n in stage_ends and not is_post_norm else norms.get(n, n) for n in chain]
 
 
-def _has_bare_skip(graph: Graph, distances: Distances, update: int) -> bool:
-    """Does an update add to the stream itself, and not to a projection of it?"""
-    inputs = graph.nodes[update].inputs
-    lengths = weighted_between(graph, distances[update].previous, inputs)
-    return any(lengths[i][0] == 0 for i in inputs if i in lengths)
+def _adds_to_stream(graph: Graph, distances: Distances, unit: int) -> bool:
+    """Is a unit an update that adds to the stream itself, and not to a projection of it?"""
+    if distances[unit].kind != "residual":
+        return False
+    inputs = graph.nodes[unit].inputs
+    lengths = weighted_between(graph, distances[unit].previous, inputs)
+    return any(lengths[i].least == 0 for i in inputs if i in lengths)
 
 
 def _walk_back(node: int, distances: Distances) -> list[int]:
@@ -84,34 +79,30 @@ def _with_roles(units: list[Unit]) -> tuple[Unit, ...]:
 
     In a plain stack the first layer belongs to the body.
     """
-    residual = any(u.kind == "residual" for u in units)
     roles = ["body"] * len(units)
-    if units and units[-1].kind == "plain" and len(units) > 1:
+    if len(units) > 1 and units[-1].kind == "plain":
         roles[-1] = "head"
-    if residual and units[0].kind == "plain":
+    if any(u.kind == "residual" for u in units) and units[0].kind == "plain":
         roles[0] = "stem"
     return tuple(replace(u, role=role) for u, role in zip(units, roles, strict=True))
 
 
 def _following_norm(graph: Graph, readers: list[list[int]], node: int) -> int | None:
     """The norm that is the only reader of a value, as in post-LN or convolution + BatchNorm. Reshapes are ignored."""
-    while True:
-        following = readers[node]
-        if not following:
-            return None
-        first = graph.nodes[following[0]]
-        if len(following) == 1:
-            if first.name in ops.NORMS:
-                return following[0]
-            if first.name in ops.TRANSPARENT:
-                node = following[0]
-                continue
-        # A norm of elementary operations: all readers belong to one call of a module with Norm in its class name.
-        call = graph.calls[first.scope]
-        whole = "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following)
-        if whole and not any(n.weighted for n in graph.nodes if _within(graph, n.scope, first.scope)):
-            return call.output_node
+    while len(readers[node]) == 1 and graph.nodes[readers[node][0]].name in ops.TRANSPARENT:
+        node = readers[node][0]
+    following = readers[node]
+    if not following:
         return None
+    first = graph.nodes[following[0]]
+    if len(following) == 1 and first.name in ops.NORMS:
+        return following[0]
+    # A norm of elementary operations: all readers belong to one call of a module with Norm in its class name.
+    call = graph.calls[first.scope]
+    whole = "Norm" in call.kind and all(graph.nodes[r].scope == first.scope for r in following)
+    if whole and not any(n.weighted for n in graph.nodes if _within(graph, n.scope, first.scope)):
+        return call.output_node
+    return None
 
 
 def _within(graph: Graph, scope: int, outer: int) -> bool:
@@ -132,9 +123,9 @@ def last_weighted(graph: Graph, distances: Distances, update: int) -> tuple[int,
     origin, inputs = distances[update].previous, graph.nodes[update].inputs
     lengths = weighted_between(graph, origin, inputs)
     parts = [i for i in inputs if i in lengths]  # a factor of the branch may come from outside (addcmul)
-    longest = max(lengths[i][1] for i in parts)
+    longest = max(lengths[i].most for i in parts)
     # If the skip has a projection, the branch is the longer of the two.
-    pending = [i for i in parts if lengths[i][1] == longest]
+    pending = [i for i in parts if lengths[i].most == longest]
     found: dict[int, None] = {}
     while pending:
         index = pending.pop()
