@@ -222,22 +222,19 @@ class Recorder(TorchFunctionMode):
             # A custom function returned its input, as that of a gradient hook does.
             self._roles[result] = self._roles[args[0]]
             return result
-        is_lookup = name in ops.LOOKUPS and bool(read.indices and read.weights) and not read.signal
-        if name in ops.SHAPE_ONLY or not (read.signal or read.indices or read.weights):
+        # The result has the first role of these that an operand has: signal, index, weight, constant. The signal also
+        # starts where an index selects rows of a parameter.
+        is_lookup = name in ops.LOOKUPS and bool(read.indices and read.weights)
+        if name in ops.SHAPE_ONLY:
             self._set_roles(outputs, Role.constant, None)
         elif read.signal or is_lookup:
-            node = Node(name, tuple(read.signal or read.indices), tuple(read.weights), scope=self._stack[-1])
-            factors = tuple(map(self._as_number, args)) if name in ops.MULTIPLICATIONS else args
-            node.factor = ops.constant_factor(name, factors, kwargs)
-            if read.weights:
-                node.fan_in = 1 if is_lookup else ops.fan_in(name, args, kwargs, read.operands)
-            is_chain = name in ops.MATRIX_PRODUCTS and len(read.operands) > 1  # x A B is x (A B)
-            node.several_parameters = is_chain or read.several_parameters
-            self._record(node, func, args, kwargs, outputs)
+            self._record(func, name, args, kwargs, read, outputs)
         elif read.indices:
             self._set_roles(outputs, Role.index, next(iter(read.indices)))
-        else:
+        elif read.weights:
             self._set_roles(outputs, Role.weight, tuple(read.weights))
+        else:
+            self._set_roles(outputs, Role.constant, None)
         return result
 
     def _as_number(self, value: Any) -> Any:
@@ -253,32 +250,40 @@ class Recorder(TorchFunctionMode):
             return value
 
     def _record(
-        self, node: Node, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: list[Tensor]
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], read: _Reads, outputs: list[Tensor]
     ) -> None:
+        """Add a call on the signal as a node, with what its arguments and its result show."""
+        node = Node(name, tuple(read.signal or read.indices), tuple(read.weights), scope=self._stack[-1])
         flowing = [t for t in outputs if self._flows(t)]
         self._set_roles([t for t in outputs if not self._flows(t)], Role.index, node.inputs[0])
         if not flowing:
             return
         shape = flowing[0].shape or (1,)
-        if node.name == "multi_head_attention_forward":  # one call for in- and out-projection
-            width = shape[-1]
-            out = tuple(w for w in node.weights if ".out_proj." in f".{w}")
-            into = tuple(w for w in node.weights if w not in out)
-            self._add(Node(ops.IN_PROJECTION, node.inputs, into, True, node.scope, width, width), [])
-            self._report_if_watched(lambda: _in_projection(*args, **kwargs))
-            node = Node(node.name, (len(self.graph.nodes) - 1,), out, scope=node.scope, fan_in=width)
+        if name == "multi_head_attention_forward":
+            node = self._split_attention(node, shape[-1], args, kwargs)
+        else:
+            factors = tuple(map(self._as_number, args)) if name in ops.MULTIPLICATIONS else args
+            node.factor = ops.constant_factor(name, factors, kwargs)
+            if read.weights:  # a look-up selects one row
+                node.fan_in = ops.fan_in(name, args, kwargs, read.operands) if read.signal else 1
+            is_chain = name in ops.MATRIX_PRODUCTS and len(read.operands) > 1  # x A B is x (A B)
+            node.several_parameters = is_chain or read.several_parameters
         if node.fan_in:
             node.weighted = True
-            node.width = shape[1] if node.name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
-        if node.name in ops.ACTIVATION_NAMES and (
-            node.name != "pow" or _are_whole_powers((*args[1:], *kwargs.values()))
-        ):
+            node.width = shape[1] if name in ops.CONVOLUTION_NAMES and len(shape) > 1 else shape[-1]
+        if name in ops.ACTIVATION_NAMES and (name != "pow" or _are_whole_powers((*args[1:], *kwargs.values()))):
             node.activation = _activation(func, args, kwargs)
-        if (
-            ops.writes_in_place(func) and args and args[0] is flowing[0]
-        ):  # a write into a view also writes into its base
-            flowing += [t._base for t in flowing if t._base is not None]
+        if ops.writes_in_place(func) and args and args[0] is flowing[0]:
+            flowing += [t._base for t in flowing if t._base is not None]  # a write into a view writes into its base
         self._add(node, flowing)
+
+    def _split_attention(self, call: Node, width: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+        """Add the in-projection of an attention call as a node. Returns the node of the rest, the out-projection."""
+        out = tuple(w for w in call.weights if ".out_proj." in f".{w}")
+        into = tuple(w for w in call.weights if w not in out)
+        self._add(Node(ops.IN_PROJECTION, call.inputs, into, True, call.scope, width, width), [])
+        self._report_if_watched(lambda: _in_projection(*args, **kwargs))
+        return Node(call.name, (len(self.graph.nodes) - 1,), out, scope=call.scope, fan_in=width)
 
     # -- the end of the run --------------------------------------------------------------------------------------
     def declare_output(self, output: Any, readout_index: int | None = None) -> None:
