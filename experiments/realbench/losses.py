@@ -3,6 +3,8 @@
 Regret is the loss of a run over that of the run at the tuned rate, minus one; both have the same seed, so they begin
 with the same weights and see the same batches. The floor of a regret is one standard error of its mean over seeds: the
 standard deviation of a seed's regret, pooled over the recipe's sizes and rules, over the root of the number of seeds.
+A run at a rule's rate that diverged has the regret `DIVERGED`. Where the run at the tuned rate diverged there is no
+regret: that size and seed is left out for every rule, and the table says so.
 """
 
 from __future__ import annotations
@@ -35,16 +37,25 @@ from experiments.realbench.tuning_free import PRODIGY, SCHEDULE_FREE, TUNING_FRE
 
 MOST = 0.9  # the quantile beside the median
 DIVERGED = 10.0  # the regret of a run that diverged
+MEDIAN_GOAL, MOST_GOAL = 0.005, 0.02  # of the shipped rule: the median regret, and that of the share `MOST`
 SHARE = "80 % interval"
 
 
 @dataclass(frozen=True)
 class Regret:
-    """A recipe's regrets by rule, one for every larger size, and the floor of each."""
+    """A recipe's regrets by rule, one for every larger size, and the floor of each.
+
+    Args:
+        name: the recipe.
+        by_rule: the mean over seeds at each larger size, small sizes first; sizes without a tuned run are left out.
+        floor: one standard error of such a mean; nan if it is unknown.
+        left_out: runs at the tuned rate that diverged.
+    """
 
     name: str
     by_rule: Mapping[str, Sequence[float]]
     floor: float
+    left_out: int = 0
 
 
 def regret_of(recipe: RealRecipe, tuned: Tuned, results: Path) -> Regret:
@@ -52,19 +63,22 @@ def regret_of(recipe: RealRecipe, tuned: Tuned, results: Path) -> Regret:
     rows = read_rows(results / "regret" / f"{recipe.name}.csv")
     by_rule: dict[str, list[float]] = {COPY: [], CONSTANT: []}
     variances = []
+    left_out = 0
     seeds = recipe.study.search.seeds
     for size in sorted(tuned.decades)[1:]:
         rates = {rule: rate_at(decades) for rule, decades in decades_of_rules(tuned, size).items()}
         losses = {
             rule: [_loss(rows[Cell(size, seed, rate)]["validation"]) for seed in seeds] for rule, rate in rates.items()
         }
-        for rule, found in by_rule.items():
-            regrets = [regret(one, best) for one, best in zip(losses[rule], losses[TUNED], strict=True)]
+        finite = [place for place, best in enumerate(losses[TUNED]) if math.isfinite(best)]
+        left_out += len(seeds) - len(finite)
+        for rule, found in by_rule.items() if finite else ():
+            regrets = [regret(losses[rule][place], losses[TUNED][place]) for place in finite]
             found.append(fmean(regrets))
             if len(regrets) > 1 and max(regrets) < DIVERGED:
                 variances.append(float(np.var(regrets, ddof=1)))
     floor = math.sqrt(fmean(variances) / len(seeds)) if variances else math.nan
-    return Regret(recipe.name, by_rule, floor)
+    return Regret(recipe.name, by_rule, floor, left_out)
 
 
 def regret(loss: float, best: float) -> float:
@@ -80,23 +94,42 @@ def regret_table(results: Path) -> str:
     if not all(is_finished(results / "regret" / f"{name}.csv") for name in judged):
         return ""
     found = [regret_of(recipe_named(name), read_tuned(results / f"{name}.csv"), results) for name in judged]
+    answered = [one for one in found if one.by_rule[CONSTANT]]
     rows = []
     for one in found:
-        cells = [f"{median(values):+.2%} ({max(values):+.2%})" for values in one.by_rule.values()]
-        rows.append([one.name, f"{one.floor:.2%}", *cells])
-    totals, lines = [], []
-    for rule in (COPY, CONSTANT):
-        values = [value for one in found for value in one.by_rule[rule]]
-        totals.append(f"{median(values):+.2%}")
-        most = float(np.quantile(values, MOST))
-        lines.append(f"- {rule}: median {median(values):+.2%}, {MOST:.0%} of transfers at most {most:+.2%}.")
-    rows.append([f"median of {len(found)}", f"{median(one.floor for one in found):.2%}", *totals])
-    copied, shipped = ({one.name: one.by_rule[rule] for one in found} for rule in (COPY, CONSTANT))
+        cells = [f"{median(values):+.2%} ({max(values):+.2%})" if values else "-" for values in one.by_rule.values()]
+        rows.append([one.name, f"{one.floor:.2%}" if math.isfinite(one.floor) else "-", *cells])
+    totals = [f"{median(median(one.by_rule[rule]) for one in answered):+.2%}" for rule in (COPY, CONSTANT)]
+    floors = [one.floor for one in found if math.isfinite(one.floor)]
+    rows.append([f"median of {len(answered)}", f"{median(floors):.2%}" if floors else "-", *totals])
+    lines = [regret_line(rule, [value for one in found for value in one.by_rule[rule]]) for rule in (COPY, CONSTANT)]
+    copied, shipped = ({one.name: one.by_rule[rule] for one in answered} for rule in (COPY, CONSTANT))
     middle, low, high = gain(copied, shipped)
     sure = "surely" if low > 0 else "not surely"
     lines.append(f"- {CONSTANT} loses {middle:+.2%} less than copy ({low:+.2%} to {high:+.2%}): {sure}.")
+    if left_out := sum(one.left_out for one in found):
+        lines.append(f"- Runs at the tuned rate that diverged: {left_out}. Their sizes and seeds are left out.")
     head = ("recipe", "floor", f"{COPY}: median (worst)", f"{CONSTANT}: median (worst)")
     return markdown_table(head, rows) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def regret_line(rule: str, values: Sequence[float]) -> str:
+    """A rule's regrets over all transfers, in a sentence; the shipped rule's beside their goals."""
+    middle, most = median(values), float(np.quantile(values, MOST))
+    line = f"- {rule}: median over transfers {middle:+.2%}, {MOST:.0%} of transfers at most {most:+.2%}."
+    if rule != CONSTANT:
+        return line
+    within = sum(value <= MOST_GOAL for value in values)
+    goals = (
+        f"median at most {MEDIAN_GOAL:.1%}: {_met(middle <= MEDIAN_GOAL)}; "
+        f"{MOST:.0%} of transfers at most {MOST_GOAL:.0%}: {_met(within >= MOST * len(values))} "
+        f"({within} of {len(values)})"
+    )
+    return f"{line} Goals: {goals}."
+
+
+def _met(reached: bool) -> str:
+    return "met" if reached else "not met"
 
 
 # -- no source ---------------------------------------------------------------------------------------------------------

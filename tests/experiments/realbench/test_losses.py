@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 
 import pytest
 from tests.experiments.realbench.tiny import DAMPED, DEPTHS, write_facts, write_rows, write_sweep
@@ -22,7 +23,7 @@ from experiments.realbench.chosen_rates import (
     regret_cells,
     suggested_cells,
 )
-from experiments.realbench.kept import COLUMNS
+from experiments.realbench.kept import COLUMNS, read_rows
 from experiments.realbench.losses import DIVERGED, no_source_table, regret_of, regret_table, without_source
 from experiments.realbench.measured import SUGGEST
 from experiments.realbench.plan import names
@@ -82,6 +83,90 @@ def test_seeds_that_disagree_raise_the_floor_and_a_diverged_run_counts(tmp_path)
     found = regret_of(recipe_named(NAME), read_tuned(tmp_path / f"{NAME}.csv"), tmp_path)
     assert found.by_rule[COPY][2] == DIVERGED
     assert found.by_rule[CONSTANT][2] < DIVERGED
+
+
+def diverge_at_the_tuned_rate(tables, name, size, *seeds):
+    """Empty the losses of these runs."""
+    path = tables / "regret" / f"{name}.csv"
+    rate = rate_at(read_tuned(tables / f"{name}.csv").decades[size])
+    rows = [dict(row) for row in read_rows(path).values()]
+    for row in rows:
+        if int(row["size"]) == size and int(row["seed"]) in seeds and float(row["rate"]) == rate:
+            row["validation"] = ""
+    write_rows(path, rows, COLUMNS)
+
+
+def test_runs_that_diverged_at_the_tuned_rate_are_left_out_for_every_rule(tmp_path):
+    best = falling(-0.5)
+    write_sweep(tmp_path, NAME, best)
+    write_regret(tmp_path, NAME, best)
+    tuned = read_tuned(tmp_path / f"{NAME}.csv")
+    whole = regret_of(recipe_named(NAME), tuned, tmp_path)
+    diverge_at_the_tuned_rate(tmp_path, NAME, 8, 1)
+    found = regret_of(recipe_named(NAME), tuned, tmp_path)
+    assert found.left_out == 1
+    for rule in (COPY, CONSTANT):
+        assert found.by_rule[rule] == pytest.approx(whole.by_rule[rule])  # the other seed has the same valley
+    diverge_at_the_tuned_rate(tmp_path, NAME, 8, 0, 1)
+    found = regret_of(recipe_named(NAME), tuned, tmp_path)
+    assert found.left_out == 2
+    for rule in (COPY, CONSTANT):
+        assert found.by_rule[rule] == pytest.approx([whole.by_rule[rule][0], whole.by_rule[rule][2]])
+
+
+def write_judged_half(tables, exponents):
+    """All judged recipes with regrets of their valleys; each has its own exponent."""
+    for name, exponent in zip(names("judged"), exponents, strict=True):
+        best = dict(zip(recipe_named(name).study.model.sizes, falling(exponent).values(), strict=True))
+        write_sweep(tables, name, best, depths=dict(zip(best, (6, 10, 18, 34), strict=True)))
+        write_regret(tables, name, best)
+
+
+def test_the_regret_table_ends_with_the_median_of_its_rows(tmp_path):
+    write_judged_half(tmp_path, [-0.2, -0.2, -0.2, -0.2, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    found = [
+        regret_of(recipe_named(name), read_tuned(tmp_path / f"{name}.csv"), tmp_path).by_rule[CONSTANT]
+        for name in names("judged")
+    ]
+    by_recipe = median(median(values) for values in found)
+    transfers = [value for values in found for value in values]
+    assert f"{by_recipe:+.2%}" != f"{median(transfers):+.2%}"
+    text = regret_table(tmp_path)
+    total = next(line for line in text.splitlines() if line.startswith("| median of 10 |"))
+    assert total.split(" | ")[-1] == f"{by_recipe:+.2%} |"
+    assert f"- {CONSTANT}: median over transfers {median(transfers):+.2%}, 90% of transfers at most" in text
+
+
+@pytest.mark.parametrize(
+    ("last", "median_met", "most_met", "within"),
+    [
+        ([-0.2], "met", "met", 30),
+        ([0.0, -0.1], "met", "met", 28),
+        ([0.4] * 3, "met", "not met", 21),
+        ([-0.1] * 10, "not met", "met", 30),
+    ],
+)
+def test_regret_says_whether_its_goals_are_met(tmp_path, last, median_met, most_met, within):
+    write_judged_half(tmp_path, [-0.2] * (10 - len(last)) + last)
+    text = regret_table(tmp_path)
+    wanted = f"Goals: median at most 0.5%: {median_met}; 90% of transfers at most 2%: {most_met} ({within} of 30)."
+    assert wanted in text
+    assert text.count("Goals:") == 1  # of the shipped rule
+
+
+def test_the_regret_table_says_what_it_leaves_out(tmp_path):
+    write_judged_half(tmp_path, [-0.3] * 10)
+    assert "left out" not in regret_table(tmp_path)
+    before = regret_table(tmp_path).splitlines()
+    diverge_at_the_tuned_rate(tmp_path, NAME, 4, 0, 1)
+    for size in (4, 8, 16):
+        diverge_at_the_tuned_rate(tmp_path, "bert-adamw-linear", size, 0, 1)
+    text = regret_table(tmp_path)
+    assert "Runs at the tuned rate that diverged: 8. Their sizes and seeds are left out." in text
+    assert "| bert-adamw-linear | - | - | - |" in text
+    assert "| median of 9 |" in text
+    assert "nan" not in text
+    assert len(before) + 1 == len(text.splitlines())
 
 
 def test_regret_trains_every_rule_at_the_larger_sizes(tmp_path):
