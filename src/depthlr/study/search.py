@@ -172,9 +172,8 @@ class CellCounts:
         self._search, self._sizes = search, sizes
         self.missing: Counter[int] = Counter()
         self._done: Counter[int] = Counter()
-        self._asked: Counter[int] = Counter()  # done or missing; without the pair that scans the grid
-        self._seeds: dict[int, set[int]] = {}  # by size, the seeds of the cells in `_asked`
-        self._seconds, self._layers = 0.0, 0
+        self._pairs: Counter[tuple[int, int]] = Counter()  # done or missing, by size and seed
+        self._seconds, self._timed_sizes = 0.0, 0  # summed over the cells whose time is known
 
     def finish(self, cell: Cell, seconds: float | None, *, asked: bool = False) -> None:
         """Count a finished cell.
@@ -188,10 +187,10 @@ class CellCounts:
         if asked:
             self.missing[cell.size] -= 1
         else:
-            self._count_asked(cell)
+            self._pairs[cell.size, cell.seed] += 1
         if seconds is not None:
             self._seconds += seconds
-            self._layers += cell.size
+            self._timed_sizes += cell.size
 
     def add_missing(self, cells: Iterable[Cell]) -> None:
         """Count the cells of a new wave, which are missing.
@@ -201,37 +200,35 @@ class CellCounts:
         """
         for cell in cells:
             self.missing[cell.size] += 1
-            self._count_asked(cell)
-
-    def _count_asked(self, cell: Cell) -> None:
-        """Count a cell that the search asked for, without the pair of size and seed that scans the grid."""
-        if (cell.size, cell.seed) != (self._sizes[0], self._search.seeds[0]):
-            self._asked[cell.size] += 1
-            self._seeds.setdefault(cell.size, set()).add(cell.seed)
+            self._pairs[cell.size, cell.seed] += 1
 
     def estimate(self) -> Estimate:
         """How many cells are still to come. The cost of a cell is assumed to be proportional to its size."""
-        now = next((size for size in self._sizes if self.missing[size]), None)
-        if now is None:
-            return Estimate(0, 0, 0, 0.0 if self._layers else None)
-        search, each = self._search, len(self._search.seeds)
-        left = {size: search.points * each - self._done[size] for size in self._sizes if size >= now}
-        if search.kind == "grid":
-            likely, least = left, sum(left.values())
-        else:
-            before = [size for size in self._seeds if size < now]
-            pairs = sum(len(self._seeds[size]) for size in before)
-            finished = sum(self._asked[size] for size in before), pairs
-            at_work = finished[0] + self._asked[now], pairs + len(self._seeds.get(now, ()))
-            # A size that is not finished counts once its pairs took more than those of the others.
-            a_size = round(each * max(mean_cells(*finished), mean_cells(*at_work)))
-            likely = {size: min(most, a_size) for size, most in left.items()}
-            likely[now] = min(left[now], max(self.missing[now], a_size - self._done[now]))
-            least = self.missing[now] + sum(min(LEAST_CELLS * each, left[size]) for size in left if size != now)
+        current = next((size for size in self._sizes if self.missing[size]), None)
+        if current is None:
+            return Estimate(0, 0, 0, 0.0 if self._timed_sizes else None)
+        seeds = len(self._search.seeds)
+        most = {size: self._search.points * seeds - self._done[size] for size in self._sizes if size >= current}
+        least = likely = most
+        if self._search.kind != "grid":
+            each = round(seeds * self._cells_per_pair(current))
+            least = {size: min(count, LEAST_CELLS * seeds) for size, count in most.items()}
+            likely = {size: min(count, each) for size, count in most.items()}
+            least[current] = self.missing[current]
+            likely[current] = min(most[current], max(self.missing[current], each - self._done[current]))
         seconds = None
-        if self._layers:
-            seconds = self._seconds / self._layers * sum(size * count for size, count in likely.items())
-        return Estimate(least, sum(likely.values()), sum(left.values()), seconds)
+        if self._timed_sizes:
+            seconds = self._seconds / self._timed_sizes * sum(size * count for size, count in likely.items())
+        return Estimate(sum(least.values()), sum(likely.values()), sum(most.values()), seconds)
+
+    def _cells_per_pair(self, current: int) -> float:
+        """The mean number of cells of a pair of size and seed, without the first pair, which scans the grid."""
+        first = self._sizes[0], self._search.seeds[0]
+        cells = {pair: count for pair, count in self._pairs.items() if pair != first}
+        finished = [count for (size, _), count in cells.items() if size < current]
+        begun = [count for (size, _), count in cells.items() if size <= current]
+        # The pairs of a size that is not finished count once they took more than those of the others.
+        return max(mean_cells(sum(finished), len(finished)), mean_cells(sum(begun), len(begun)))
 
 
 def mean_cells(cells: int, pairs: int) -> float:
