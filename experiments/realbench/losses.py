@@ -139,19 +139,19 @@ class WithoutSource:
 
     Args:
         errors: distances in decades from the tuned rate, by recipe, over all sizes; none of methods without a rate.
-        regrets: over the best swept loss of the same size and seed, by recipe.
+        regrets: over the best swept loss of the same size and seed, by recipe and size.
         asked: how many models were asked for a rate.
     """
 
     errors: Mapping[str, Sequence[float]]
-    regrets: Mapping[str, Sequence[float]]
+    regrets: Mapping[str, Mapping[int, float]]
     asked: int
 
 
 def without_source(recipes: Sequence[RealRecipe], results: Path) -> dict[str, WithoutSource]:
     """Every method."""
     errors: dict[str, dict[str, list[float]]] = {}
-    regrets: dict[str, dict[str, list[float]]] = {}
+    regrets: dict[str, dict[str, dict[int, float]]] = {}
     asked = sum(len(recipe.study.model.sizes) for recipe in recipes)
     for recipe in recipes:
         tuned = read_tuned(results / f"{recipe.name}.csv")
@@ -167,11 +167,11 @@ def without_source(recipes: Sequence[RealRecipe], results: Path) -> dict[str, Wi
                 if size in rates:
                     row = trained[Cell(size, seed, rate_at(math.log10(rates[size])))]
                     one = regret(_loss(row["validation"]), best[size])
-                    regrets.setdefault(method, {}).setdefault(recipe.name, []).append(one)
+                    regrets.setdefault(method, {}).setdefault(recipe.name, {})[size] = one
         for method in (PRODIGY, SCHEDULE_FREE):
             for size in compared_sizes(recipe):
                 loss = _loss(free[str(size), method, str(seed)]["validation"])
-                regrets.setdefault(method, {}).setdefault(recipe.name, []).append(regret(loss, best[size]))
+                regrets.setdefault(method, {}).setdefault(recipe.name, {})[size] = regret(loss, best[size])
     methods = dict.fromkeys([*errors, *regrets])
     return {method: WithoutSource(errors.get(method, {}), regrets.get(method, {}), asked) for method in methods}
 
@@ -188,26 +188,37 @@ def no_source_table(results: Path) -> str:
     for method, one in found.items():
         errors = [error for values in one.errors.values() for error in values]
         error = f"{median(errors):.2f} ({max(errors):.2f})" if errors else "-"
-        suggested = f"{len(errors)} of {one.asked}" if errors else "-"
-        regrets = [value for values in one.regrets.values() for value in values]
-        if not regrets:  # no model got a rate
-            rows.append([method, f"0 of {one.asked}", "-", "-", "-"])
-            continue
-        most = float(np.quantile(regrets, MOST, method="higher"))
-        rows.append([method, suggested, error, f"{median(regrets):+.1%}", f"{most:+.1%}"])
+        suggested = f"{len(errors)} of {one.asked}" if one.errors else "-"
+        regrets = [value for values in one.regrets.values() for value in values.values()]
+        if regrets:
+            most = float(np.quantile(regrets, MOST, method="higher"))
+            costs = [f"{median(regrets):+.1%}", f"{most:+.1%}"]
+        else:  # no model that is trained got a rate
+            costs = ["-", "-"]
+        rows.append([method, suggested, error, *costs])
         if method != SUGGEST:
-            shared = [name for name in found[SUGGEST].regrets if name in one.regrets]
-            worse, better = ({name: part.regrets[name] for name in shared} for part in (one, found[SUGGEST]))
-            middle, low, high = gain(worse, better)
-            sure = "surely" if low > 0 else "not surely"
-            lines.append(
-                f"- {SUGGEST} loses {middle:+.1%} less than {method} ({low:+.1%} to {high:+.1%}, {len(shared)} "
-                f"recipes): {sure}."
-            )
+            lines += less_lost(method, one, found[SUGGEST])
     held, asked = interval_held(recipes, results)
     lines.append(f"- The {SHARE} of {SUGGEST} contains {held} of {asked} tuned rates.")
     head = ("method", "models with a rate", "error, decades: median (worst)", "regret, median", f"regret, {MOST:.0%}")
     return markdown_table(head, rows) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def less_lost(method: str, one: WithoutSource, suggested: WithoutSource) -> list[str]:
+    """How much less `suggest_rate` loses than another method, on the models to which both give a rate; one line."""
+    worse: dict[str, list[float]] = {}
+    better: dict[str, list[float]] = {}
+    for name, values in suggested.regrets.items():
+        others = one.regrets.get(name, {})
+        if shared := [size for size in values if size in others]:
+            worse[name] = [others[size] for size in shared]
+            better[name] = [values[size] for size in shared]
+    if not worse:
+        return []
+    middle, low, high = gain(worse, better)
+    sure = "surely" if low > 0 else "not surely"
+    interval = f"{low:+.1%} to {high:+.1%}, {len(worse)} recipes"
+    return [f"- {SUGGEST} loses {middle:+.1%} less than {method} ({interval}): {sure}."]
 
 
 def interval_held(recipes: Sequence[RealRecipe], results: Path) -> tuple[int, int]:

@@ -221,15 +221,17 @@ def test_default_rates_are_those_of_the_programs(name, rate):
     assert default_rates(recipe_named(name))[TORCH] == 1e-3
 
 
-def write_suggestions(tables, name, best):
+def write_suggestions(tables, name, best, refused=()):
+    """Rates that do not depend on the size, but for methods and sizes that are refused one."""
     recipe = recipe_named(name)
     rows = []
     for size in recipe.study.model.sizes:
         for method, rate in SUGGESTED.items():
+            rate = None if (method, size) in refused else rate
             for seed in (0,) if method == SUGGEST else (0, 1, 2):
                 factor = (1.0, 0.5, 3.0)[seed]  # the median over seeds is the first
                 row = {"size": size, "method": method, "seed": seed, "rate": rate and rate * factor}
-                ends = {"low": rate / 2, "high": rate * 2} if method == SUGGEST else {}
+                ends = {"low": rate / 2, "high": rate * 2} if method == SUGGEST and rate else {}
                 rows.append(row | ends)
     path = tables / "suggestions" / f"{name}.csv"
     write_rows(path, rows, ("size", "method", "seed", "rate", "low", "high", "seconds"))
@@ -267,12 +269,12 @@ def test_methods_without_a_source_are_compared_in_rate_and_in_loss(tmp_path):
     assert {cell.size for cell in suggested_cells(recipe, tmp_path)} == {2, 8}
     found = without_source([recipe], tmp_path)
     assert found[SUGGEST].errors[NAME] == pytest.approx([0.1] * 4)
-    assert found[SUGGEST].regrets[NAME] == pytest.approx([math.exp(DAMPED * 0.01) - 1] * 2)
+    assert found[SUGGEST].regrets[NAME] == pytest.approx(dict.fromkeys((2, 8), math.exp(DAMPED * 0.01) - 1))
     assert found["pytorch-lr-finder"].errors[NAME] == pytest.approx([1.0] * 4)
     assert found["lightning"].errors[NAME] == []
     assert found[TORCH].errors[NAME] == pytest.approx([0.0] * 4)
-    assert found[PRODIGY].regrets[NAME] == pytest.approx([0.05] * 2)
-    assert found[SCHEDULE_FREE].regrets[NAME] == [DIVERGED] * 2
+    assert found[PRODIGY].regrets[NAME] == pytest.approx({2: 0.05, 8: 0.05})
+    assert found[SCHEDULE_FREE].regrets[NAME] == {2: DIVERGED, 8: DIVERGED}
     assert LIBRARY not in found
 
 
@@ -289,3 +291,29 @@ def test_the_table_of_methods_reads_the_design_half_until_the_other_is_finished(
     assert "| Prodigy | - | - | +5.0% | +5.0% |" in text
     assert f"{SUGGEST} loses +2.0% less than Prodigy (+2.0% to +2.0%, 6 recipes): surely." in text
     assert "contains 24 of 24 tuned rates" in text
+
+
+def test_methods_are_compared_on_the_models_to_which_both_give_a_rate(tmp_path):
+    finder = "pytorch-lr-finder"
+    for name in names("design"):
+        sizes = recipe_named(name).study.model.sizes
+        small = sizes[0]  # where the suggested rate is the best one, and far off elsewhere
+        best = {size: -3.1 if size == small else -2.0 for size in sizes}
+        write_sweep(tmp_path, name, best)
+        write_suggestions(tmp_path, name, best, refused={(finder, small)})
+    text = no_source_table(tmp_path)
+    lost = DIVERGED  # at the third size, where the finder's rate is the best one
+    assert f"| {finder} | 18 of 24 |" in text
+    assert f"{SUGGEST} loses {-lost:+.1%} less than {finder} ({-lost:+.1%} to {-lost:+.1%}, 6 recipes)" in text
+
+
+def test_a_method_without_a_rate_where_models_are_trained_still_has_errors(tmp_path):
+    for name in names("design"):
+        sizes = recipe_named(name).study.model.sizes
+        best = dict.fromkeys(sizes, -3.0)
+        write_sweep(tmp_path, name, best)
+        write_suggestions(tmp_path, name, best, refused={(SUGGEST, size) for size in sizes[::2]})
+    text = no_source_table(tmp_path)
+    assert f"| {SUGGEST} | 12 of 24 | 0.10 (0.10) | - | - |" in text
+    assert f"{SUGGEST} loses" not in text
+    assert f"| {PRODIGY} | - | - | +5.0% | +5.0% |" in text
