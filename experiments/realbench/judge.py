@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from depthlr.energy.persistent import DrawnRate
-from depthlr.law.carried_rate import constant_error
+from depthlr.law.carried_rate import COVERAGE, constant_error
 from depthlr.law.rules import RULES as DEPTH_RULES
 from depthlr.transfer.measured import Measured, MeasuredChange
 from depthlr.transfer.rules import ByDepth, Constant, Law, Rule
@@ -47,10 +47,11 @@ class Coverage:
         from scipy.stats import binomtest  # here, because a machine that only trains needs no scipy
 
         low, high = binomtest(self.recipes_held, self.recipes).proportion_ci()
+        agrees = "contains" if low <= COVERAGE <= high else "does not contain"
         return (
             f"The 80 % interval contains {self.held} of {self.transfers} tuned rates. By recipe (the middle transfer): "
-            f"{self.recipes_held} of {self.recipes}, 95 % binomial interval {low:.0%} to {high:.0%}. "
-            f"Median half-width {self.half_width:.2f} decades."
+            f"{self.recipes_held} of {self.recipes}, 95 % binomial interval {low:.0%} to {high:.0%}, "
+            f"which {agrees} 80 %. Median half-width {self.half_width:.2f} decades."
         )
 
 
@@ -129,7 +130,8 @@ def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, resu
     measured = results is not None and all(is_finished(results / RELEASED / f"{recipe.name}.csv") for recipe in recipes)
     if measured and results is not None:
         answers = {recipe.name: measured_errors(recipe, results) for recipe in recipes}
-        errors[RELEASED] = {name: found for name, found in answers.items() if found}
+        if any(answers.values()):
+            errors[RELEASED] = {name: found for name, found in answers.items() if found}
     lines = ["| recipe | exponent | floor | " + " | ".join(errors) + " |", "|---|---|---|" + "---|" * len(errors)]
     for recipe in recipes:
         medians = " | ".join(
@@ -137,7 +139,10 @@ def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, resu
         )
         note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
         lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
-    totals = " | ".join(f"{median(map(median, found.values())):.2f}" for found in errors.values())
+    totals = " | ".join(
+        f"{median(map(median, found.values())):.2f}" + ("" if len(found) == len(recipes) else f" of {len(found)}")
+        for found in errors.values()
+    )
     floors = [recipe.floor for recipe in recipes if math.isfinite(recipe.floor)]
     floor = f"{median(floors):.2f}" if floors else ""
     lines += [f"| median of {len(recipes)} | | {floor} | {totals} |", ""]
@@ -148,7 +153,9 @@ def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, resu
             of = "" if len(errors[rule]) == len(recipes) else f", the {len(errors[rule])} recipes that it answers"
             lines.append(f"- {SHIPPED} errs by {middle:+.2f} less than {rule} ({low:+.2f} to {high:+.2f}{of}): {sure}.")
     lines.append(f"- {SHIPPED}: {coverage(recipes)}")
-    if measured and results is not None:
+    if RELEASED in errors and results is not None:
         answered = [recipe for recipe in recipes if recipe.name in errors[RELEASED]]
         lines.append(f"- {RELEASED}: {measured_coverage(answered, results)}")
+    elif measured:
+        lines.append(f"- {RELEASED}: it refuses a model of every recipe.")
     return "\n".join(lines) + "\n"

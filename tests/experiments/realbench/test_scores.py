@@ -148,6 +148,9 @@ def test_the_verdict_names_every_rule_and_the_coverage() -> None:
     assert "less than copy" in text
     assert "less than law" in text
     assert "contains 6 of 6 tuned rates" in text
+    assert "3 of 3, 95 % binomial interval 29% to 100%, which contains 80 %. Median half-width 0.17 decades." in text
+    steep = verdict([tuned(name, -1.5 - 0.01 * place) for place, name in enumerate("abcde")])
+    assert "0 of 5, 95 % binomial interval 0% to 52%, which does not contain 80 %." in steep
 
 
 def write_measured(results: Path, recipe: Tuned, exponent: float, error: float | None) -> None:
@@ -187,9 +190,19 @@ def test_a_recipe_that_the_released_rule_refuses_is_left_out_of_its_figures(tmp_
     path = tmp_path / "measured" / "b.csv"
     path.write_text(path.read_text().replace(path.read_text().splitlines()[-1], "4,16,,,,the head starts at zero,"))
     text = verdict(recipes, results=tmp_path)
+    assert "| median of 3 | | 0.01 | 0.09 | 0.00 | 0.59 | 0.23 of 2 |" in text
     assert "| b | -0.20 | 0.01 | 0.09 | 0.00 | 0.59 | - |" in text
     assert "less than measured (+0.23 to +0.23, the 2 recipes that it answers): surely." in text
     assert "measured: The 80 % interval contains 4 of 4 tuned rates." in text
+
+
+def test_a_released_rule_that_refuses_every_recipe_has_no_column(tmp_path) -> None:
+    recipes = [tuned(name, -0.2) for name in "abc"]
+    for recipe in recipes:
+        write_measured(tmp_path, recipe, -0.7, None)
+        path = tmp_path / "measured" / f"{recipe.name}.csv"
+        path.write_text(path.read_text().replace(path.read_text().splitlines()[-1], "4,16,,,,the head starts at zero,"))
+    assert verdict(recipes, results=tmp_path) == verdict(recipes) + "- measured: it refuses a model of every recipe.\n"
 
 
 def test_initializations_that_scatter_lean_on_the_law(tmp_path) -> None:
