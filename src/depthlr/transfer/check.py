@@ -66,6 +66,16 @@ class SizeCheck:
     uncertainty: float = 0.0  # of both errors: half a 95% interval, by the seeds' scatter; infinite if not known
 
     @property
+    def law_error_at_least(self) -> float:
+        """The size of the law's error at the near end of its interval; negative if the interval holds 0."""
+        return abs(self.law_error) - self.uncertainty
+
+    @property
+    def law_error_at_most(self) -> float:
+        """The size of the law's error at the far end of its interval."""
+        return abs(self.law_error) + self.uncertainty
+
+    @property
     def found(self) -> DrawnRate:
         """The rate of persistent energy 1, over seeds."""
         return rate_over_draws(self.persistent)
@@ -170,14 +180,14 @@ def check_transfer(
                     update_energy_over_seeds(make, drawn_seeds, given.first, loss_fn, optimizer, units=units)
                 )
         persistent = persistent_energies(models, given, loss_fn, optimizer, seed=0)
-    measured, ratios = [], []
+    rows, ratios = [], []
     for size, draws, of_units, of_readout in zip(checked_sizes, models.values(), energies, persistent, strict=True):
         model = build_model(partial(build, size))
         depth = depth_on(model, given.first, units)
-        measured.append(SizeCheck(size, depth, of_units, of_readout, drawn=not draws.same_weights))
+        rows.append(SizeCheck(size, depth, of_units, of_readout, drawn=not draws.same_weights))
         ratios.append(own_rates(optimizers_of(optimizer, model)).ratios)
-    found = judge(measured)
-    return replace(found, notes=(*found.notes, *group_notes(ratios)))
+    judged = judge(rows)
+    return replace(judged, notes=(*judged.notes, *group_notes(ratios)))
 
 
 def _check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -198,12 +208,12 @@ def judge(measured: Sequence[SizeCheck]) -> TransferCheck:
         depths = [row.depth.total for row in measured for _ in row.rates]
         fit = fit_power_law(depths, [rate for row in measured for rate in row.rates])
     rows = tuple(compare_sizes(measured[0], row) for row in measured)
-    found = list(find_problems(rows, fit))
-    reach = max(abs(row.law_error) + row.uncertainty for row in rows)
+    problems = list(find_problems(rows, fit))
+    reach = max(row.law_error_at_most for row in rows)
     agreement = f"at every size the law's rate is within {reach:.2f} decades of the measured one, scatter included."
-    worst_first = sorted(found, key=lambda problem: problem[0] is not Verdict.fail)
-    verdict, reason = next(iter(worst_first), (Verdict.passed, agreement))
-    notes = [text for _, text in found if text != reason]
+    failures = [problem for problem in problems if problem[0] is Verdict.fail]
+    verdict, reason = next(iter(failures or problems), (Verdict.passed, agreement))
+    notes = [text for _, text in problems if text != reason]
     if fit is not None and fit.is_wide:
         notes.append("the exponent's interval is wide: add sizes or seeds before you carry a rate beyond these sizes.")
     return TransferCheck(verdict, reason, rows, fit, tuple(notes))
@@ -256,8 +266,9 @@ def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Prob
         yield Verdict.caution, text
     for flag in dict.fromkeys(flag for row in rows for flag in row.depth.flags):
         yield Verdict.caution, flag
-    if widths := next(filter(None, (rows[0].depth.other_widths(row.depth) for row in reversed(rows))), None):
-        yield Verdict.caution, f"widths differ ({widths}), and the law knows depth alone: use the rule 'measured'."
+    widths = [found for row in reversed(rows) if (found := rows[0].depth.other_widths(row.depth))]
+    if widths:
+        yield Verdict.caution, f"widths differ ({widths[0]}), and the law knows depth alone: use the rule 'measured'."
     if fit is None:
         text = (
             f"effective depth is {rows[0].depth.total} at every size, so the law has nothing to say; from Python, "
@@ -268,22 +279,23 @@ def find_problems(rows: tuple[SizeCheck, ...], fit: Fit | None) -> Iterator[Prob
 
 
 def _growth(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
-    """Exploding or vanishing units, at the size where that is worst."""
-    spans = {row.size: median(map(_span, row.energies.energies)) for row in rows}
-    worst = max(rows, key=lambda row: spans[row.size] / row.depth.total)
+    """Units that explode or vanish, at the size where their span is largest for its depth."""
+    spans = [median(map(_span, row.energies.energies)) for row in rows]
+    span, worst = max(zip(spans, rows, strict=True), key=lambda pair: pair[0] / pair[1].depth.total)
     # The span of exploding units grows with depth. Where depth does not grow, nothing speaks against it.
     deeper = rows[-1].depth.total / rows[0].depth.total
-    grows = math.isinf(max(spans.values())) or spans[rows[-1].size] > deeper**GROWTH_POWER * spans[rows[0].size]
-    if spans[worst.size] > GROWTH_PER_UNIT * worst.depth.total and (grows or deeper == 1):
+    grows = deeper == 1 or math.isinf(max(spans)) or spans[-1] > deeper**GROWTH_POWER * spans[0]
+    if grows and span > GROWTH_PER_UNIT * worst.depth.total:
         squares = _squares(worst.energies.energies[0])
         text = (
             f"units {'explode' if squares[-1] > squares[0] else 'vanish'} at size {worst.size}: their mean squares "
-            f"differ by a factor of {spans[worst.size]:.2g}; initialize as depthlr does (init_), or add norms."
+            f"differ by a factor of {span:.2g}; initialize as depthlr does (init_), or add norms."
         )
         yield Verdict.fail, text
 
 
 def _span(energy: Energy) -> float:
+    """The largest mean square of a unit over the least."""
     squares = _squares(energy)
     return max(squares) / min(squares) if min(squares) > 0 else math.inf
 
@@ -307,37 +319,36 @@ def _exponent(fit: Fit | None) -> Iterator[Problem]:
 
 
 def law_problems(rows: tuple[SizeCheck, ...]) -> Iterator[Problem]:
-    """The law's error, and how sure it is.
+    """The law's error, if it is large, or if it is not known whether it is.
 
     Args:
         rows: One entry per size, from small to large.
     """
-    worst = max(rows[1:], key=lambda row: abs(row.law_error) - row.uncertainty)
-    least = abs(worst.law_error) - worst.uncertainty
-    if least > CLOSE_DECADES:
-        copying_is_closer = abs(worst.copy_error) < abs(worst.law_error)
+    surest = max(rows[1:], key=lambda row: row.law_error_at_least)
+    loosest = max(rows[1:], key=lambda row: row.law_error_at_most)
+    farthest = max(rows[1:], key=lambda row: abs(row.law_error))
+    verdict = Verdict.caution
+    if surest.law_error_at_least > CLOSE_DECADES:
+        verdict = Verdict.fail if surest.law_error_at_least > FAR_DECADES else Verdict.caution
+        copying_is_closer = abs(surest.copy_error) < abs(surest.law_error)
         better = "copying the rate is closer" if copying_is_closer else "use the rule 'measured'"
-        side = "above" if worst.law_error > 0 else "below"
+        side = "above" if surest.law_error > 0 else "below"
         text = (
-            f"the law's rate for size {worst.size} is {abs(worst.law_error):.2f} ± {worst.uncertainty:.2f} decades "
+            f"the law's rate for size {surest.size} is {abs(surest.law_error):.2f} ± {surest.uncertainty:.2f} decades "
             f"{side} the measured one: {better}."
         )
-        yield Verdict.fail if least > FAR_DECADES else Verdict.caution, text
-        return
-    loosest = max(rows[1:], key=lambda row: abs(row.law_error) + row.uncertainty)
-    farthest = max(rows[1:], key=lambda row: abs(row.law_error))
-    if math.isinf(loosest.uncertainty):
+    elif math.isinf(loosest.uncertainty):
         text = "how far measured rates scatter is not known: give three seeds, and let the builder draw anew."
-        yield Verdict.caution, text
-    elif abs(loosest.law_error) + loosest.uncertainty > FAR_DECADES:
+    elif loosest.law_error_at_most > FAR_DECADES:
         text = (
             f"the law's error at size {loosest.size} is only known as {loosest.law_error:+.2f} ± "
             f"{loosest.uncertainty:.2f} decades: add seeds, or a wider model."
         )
-        yield Verdict.caution, text
     elif abs(farthest.law_error) > CLOSE_DECADES:
         text = (
             f"the law's error at size {farthest.size} is {farthest.law_error:+.2f} ± {farthest.uncertainty:.2f} "
             f"decades, more than {CLOSE_DECADES:g} but not surely: add seeds, or use the rule 'measured'."
         )
-        yield Verdict.caution, text
+    else:
+        return
+    yield verdict, text
