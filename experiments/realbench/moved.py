@@ -44,7 +44,10 @@ def finished(results: Path, variants: Sequence[str]) -> bool:
 
 # -- horizon -----------------------------------------------------------------------------------------------------------
 def horizon_table(results: Path) -> str:
-    """Tuned rates of the smallest and the largest size, and their change, at four lengths of a run."""
+    """Tuned rates of the smallest and the largest size, and their change, at four lengths of a run.
+
+    A rate is marked where some seed's best one is the lowest or the highest that ran: the tuned one may lie beyond it.
+    """
     rows = []
     for name, sizes in HORIZON.items():
         for steps in (SHORTEST, STEPS, 1_500, LONGEST):
@@ -52,20 +55,30 @@ def horizon_table(results: Path) -> str:
             if found is None:
                 return ""
             small, large = (found.decades[size] for size in sizes)
+            edges = {
+                size
+                for part in parts_at_length(name, sizes, steps)
+                for size in edge_sizes(table_of(part, results), "validation")
+            }
+            tuned = [f"{10 ** found.decades[size]:.2g}" + " (edge)" * (size in edges) for size in sizes]
             depths = math.log10(found.depths[sizes[1]] / found.depths[sizes[0]])
             change = large - small
-            rows.append([name, f"{steps:,}", *(f"{10**x:.2g}" for x in (small, large)), f"{change:+.2f}"])
+            rows.append([name, f"{steps:,}", *tuned, f"{change:+.2f}"])
             rows[-1] += [f"{change / depths:+.2f}", f"{found.floor:.2f}"]
     head = ("recipe", "steps", "tuned, smallest", "tuned, largest", "change, decades", "exponent of the two", "floor")
     return markdown_table(head, rows) + "\n"
 
 
+def parts_at_length(name: str, sizes: Sequence[int], steps: int) -> list[str]:
+    """The variants whose tables hold a recipe's runs of a length."""
+    if steps == LONGEST:
+        return [long_variant(name, size) for size in sizes]
+    return [name if steps == STEPS else of_length(name, steps)]
+
+
 def at_length(name: str, sizes: Sequence[int], steps: int, results: Path) -> Tuned | None:
     """A recipe's smallest and largest size at a length of run; None while it is unfinished."""
-    if steps == LONGEST:
-        parts = [long_variant(name, size) for size in sizes]
-    else:
-        parts = [name if steps == STEPS else of_length(name, steps)]
+    parts = parts_at_length(name, sizes, steps)
     if not finished(results, parts):
         return None
     found = [read_tuned(table_of(part, results)) for part in parts]

@@ -9,7 +9,7 @@ import pytest
 from tests.experiments.realbench.tiny import DEPTHS, write_facts, write_rows, write_sweep
 
 from experiments.realbench.chosen_rates import long_cells
-from experiments.realbench.kept import COLUMNS, read_facts
+from experiments.realbench.kept import COLUMNS, read_facts, read_rows
 from experiments.realbench.moved import (
     INITIALIZATIONS,
     JUDGES,
@@ -73,6 +73,18 @@ def test_the_horizon_is_empty_while_a_table_is_unfinished(tmp_path):
     last = tmp_path / f"{recipe_named(long_variant(RESNET, 8)).name}.csv"
     write_facts(last, read_facts(last)["study"], 3, complete=False)
     assert horizon_table(tmp_path) == ""
+
+
+def test_the_horizon_marks_a_best_rate_at_the_end_of_what_ran(tmp_path):
+    write_horizon(tmp_path, {300: -0.5, 1_200: -0.3, 1_500: -0.2, 8_000: 0.1})
+    assert "edge" not in horizon_table(tmp_path)
+    table = tmp_path / f"{recipe_named(long_variant(GPT, 16)).name}.csv"
+    rows = [dict(row) for cell, row in read_rows(table).items() if cell.rate > 0.05]  # above the valley
+    write_rows(table, rows, COLUMNS)
+    found = [row for row in cells(horizon_table(tmp_path)) if any("edge" in cell for cell in row)]
+    assert [row[:2] for row in found] == [[GPT, "8,000"]]
+    assert found[0][2] == "0.01"
+    assert found[0][3].endswith(" (edge)")
 
 
 def test_long_runs_surround_the_rate_of_shorter_ones(tmp_path):
