@@ -101,6 +101,8 @@ SCATTERED = (
     "initializations scatter, so the measured rate is known to {:.2f} decades (one standard error): take more seeds."
 )
 
+EnergyAndFall = tuple[PersistentEnergy, float]  # of one initialization; the fall is `predicted_fall`
+
 
 @dataclass(frozen=True)
 class SuggestedRate:
@@ -184,7 +186,7 @@ def suggest_rate(
     gain, notes = _look_at(model_of(model), optimizer)
     draws = Draws(model, drawn_seeds)
     given = batches_for_seeds(batches, len(draws), limit, seed)
-    found: list[tuple[PersistentEnergy, float]] = []
+    found: list[EnergyAndFall] = []
     with measuring(len(draws) * given.size):
         for number, drawn in enumerate(draws, 1):
             own = next(given.per_seed)
@@ -207,9 +209,8 @@ def _look_at(model: nn.Module, optimizer: Any) -> tuple[float, list[str]]:
     if any(group.get("maximize") for one in optimizers for group in one.param_groups):
         raise DepthlrError("the optimizer maximizes: turn the loss's sign, and leave out maximize.")
     # Normalised steps (Adam, Muon) do not add up to longer ones.
-    heavy = [one for one in optimizers if isinstance(one, SGD)]
-    gains = [_sgd_gain(group) for one in heavy for group in one.param_groups if group_moves(group)]
-    gain = max([1.0, *gains])
+    groups = [group for one in optimizers if isinstance(one, SGD) for group in one.param_groups if group_moves(group)]
+    gain = max([1.0, *map(_momentum_gain, groups)])
     others = dict.fromkeys(type(one).__name__ for one in optimizers if type(one) not in (SGD, Adam, AdamW))
     possible = {
         EVAL_MODE_NOTE: not model.training,
@@ -221,7 +222,8 @@ def _look_at(model: nn.Module, optimizer: Any) -> tuple[float, list[str]]:
     return gain, [note for note, applies in possible.items() if applies]
 
 
-def _sgd_gain(group: dict[str, Any]) -> float:
+def _momentum_gain(group: dict[str, Any]) -> float:
+    """How much longer SGD's step is in the long run than at first, if the gradient stays the same."""
     momentum = float(group["momentum"])
     if momentum >= 1:
         raise DepthlrError(f"a momentum of {momentum:g} never settles: choose one below 1.")
@@ -255,43 +257,43 @@ def predicted_fall(
     return -float(torch.stack(products).sum())
 
 
-def _suggest(
-    draws: Sequence[tuple[PersistentEnergy, float]], schedule: str, gain: float, notes: Sequence[str]
-) -> SuggestedRate:
-    basis, rates = measured_rates(draws)
+def _suggest(found: Sequence[EnergyAndFall], schedule: str, gain: float, notes: Sequence[str]) -> SuggestedRate:
+    """The suggestion: 10**calibration * (geometric mean of the measured rates) / sqrt(gain).
+
+    Momentum takes a steady drift `gain` times as far, while the limit of stability hardly moves: tuned rates lie in
+    between, near the geometric middle. The interval adds the calibration's error and the scatter over initializations.
+    """
+    basis, rates = measured_rates(found)
     calibration = basis.calibrations[schedule]
     decades = [math.log10(rate) for rate in rates]
-    # Momentum takes a steady drift 1 / (1 - beta) as far, while the limit of stability hardly moves: tuned rates lie in
-    # between, near the geometric middle.
-    log_rate = calibration.decades + fmean(decades) - 0.5 * math.log10(gain)
-    rate = 10**log_rate
+    rate = 10 ** (calibration.decades + fmean(decades) - 0.5 * math.log10(gain))
     scatter = stdev(decades) / math.sqrt(len(decades)) if len(decades) > 1 else 0.0
     factor = 10 ** math.hypot(calibration.interval, NORMAL_QUANTILE * scatter)
-    energies = [energy for energy, _ in draws]
-    readout_note = readout_size_note(energies)
+    energies = [energy for energy, _ in found]
+    readout_note = readout_size_note(energies) or ""
     possible = {
         NO_FALL_NOTE.format(min(one.loss for one in energies)): basis is ENERGY_ALONE,
-        readout_note: readout_note is not None,
+        readout_note: bool(readout_note),
         NOISY_NOTE.format(energies[0].batches): rate_over_draws(energies).noisy,
         SCATTERED.format(scatter): scatter > LARGE_ERROR,
     }
-    of_draws = [note for note, applies in possible.items() if note and applies]
     measure = f"{10**calibration.decades:.2g} times {basis.measure}"
-    all_notes = (SCHEDULE_NOTES[schedule], *notes, *of_draws)
+    all_notes = (SCHEDULE_NOTES[schedule], *notes, *(note for note, applies in possible.items() if applies))
     return SuggestedRate(rate, rate / factor, rate * factor, COVERAGE, measure, all_notes)
 
 
-def measured_rates(draws: Sequence[tuple[PersistentEnergy, float]]) -> tuple[Basis, list[float]]:
-    """The geometric mean of the rate of persistent energy 1 and the rate at which the predicted fall is the whole loss.
+def measured_rates(found: Sequence[EnergyAndFall]) -> tuple[Basis, list[float]]:
+    """A rate for each initialization: sqrt(rate of persistent energy 1 * Polyak rate), where the Polyak rate is L / F.
 
-    A convolutional network's first step moves the readout far and predicts a small fall, so its rate may be higher than
-    energy 1 says. If an initialization predicts no fall, the energy is used alone.
+    At the Polyak rate, the predicted fall is the whole loss. A convolutional network's first step moves the readout far
+    and predicts a small fall, so its rate may be higher than energy 1 says. If an initialization predicts no fall, the
+    energy is used alone.
 
     Args:
-        draws: The energy and the predicted fall of each initialization.
+        found: The energy (with the loss L) and the predicted fall F of each initialization.
     """
-    rates = [energy.rate for energy, _ in draws]
-    polyak = [energy.loss / fall for energy, fall in draws if fall > 0]  # L / -<g, d>: as if it could fall to 0
-    if len(polyak) < len(draws) or not all(0 < one < math.inf for one in polyak):
+    rates = [energy.rate for energy, _ in found]
+    polyak = [energy.loss / fall for energy, fall in found if fall > 0]
+    if len(polyak) < len(found) or not all(0 < one < math.inf for one in polyak):
         return ENERGY_ALONE, rates
     return BALANCED, [math.sqrt(rate * one) for rate, one in zip(rates, polyak, strict=True)]
