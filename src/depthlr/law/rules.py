@@ -54,12 +54,13 @@ _NO_MULTIPLIER = (
 )
 
 MEASURING_RULES = ("measured", "am-mup")  # they look at models; `depthlr.transfer.rules` holds them
-PRESCRIBES_NOTHING = "The rule {!r} ({}) prescribes nothing for optimizers of the {!r} family: choose one of {}."
 
 
 @dataclass(frozen=True)
 class DepthRule:
     """A rule that needs depths alone: its exponents, what it assumes, and how it was tested.
+
+    The rate at the target is rate * (target_depth / source_depth) ** exponent. PathSum is the one exception.
 
     Args:
         name: The name of the rule.
@@ -119,7 +120,10 @@ class DepthRule:
             )
         if exponent is None:
             able = ", ".join(other.name for other in RULES.values() if other.exponent(family) is not None)
-            raise DepthlrError(PRESCRIBES_NOTHING.format(self.name, self.source, family, able))
+            raise DepthlrError(
+                f"The rule {self.name!r} ({self.source}) prescribes nothing for optimizers of the {family!r} family: "
+                f"choose one of {able}."
+            )
         return transfer_by_power(rate, source_depth, target_depth, exponent)
 
     def carry_depths(
@@ -339,12 +343,13 @@ def rule_named(name: str) -> DepthRule:
     raise DepthlrError(f"There is no rule {name!r}{hint}: choose one of {', '.join(known)}.")
 
 
-# PathSum (Chen 2024): rate = c * (sum over input-output paths p of L_p^3)^(-1/2), where L_p counts the units on
-# path p. A stack of K residual blocks has 2^K paths, so only logarithms are computed and no path is enumerated.
-
-
 def log_pathsum(*, plain: int, residual: int) -> float:
-    """log of sum_k C(K, k) (k + m)^3 for a stack of m plain and K residual units, one unit per residual branch.
+    """log of the sum over all paths of the path length cubed, for a stack of m plain and K residual units.
+
+    Every path runs through all plain units, and takes or skips each residual unit (one unit per branch). So 2^K paths
+    exist, and C(K, k) of them have m + k units. No path is enumerated:
+
+    sum_k C(K, k) (m + k)^3 = 2^K E[(m + X)^3], where X ~ Binomial(K, 1/2)
 
     Args:
         plain: The number of plain units, m.
@@ -354,13 +359,13 @@ def log_pathsum(*, plain: int, residual: int) -> float:
     k = check.count("The number of residual units", residual, least=0)
     if m + k == 0:
         raise DepthlrError("PathSum needs at least one weighted unit: give a plain or a residual count above 0.")
-    # 2^K E[(X + m)^3] with X ~ Binomial(K, 1/2): E X = K/2, E X^2 = K(K+1)/4, E X^3 = K^2(K+3)/8; exact in integers.
-    eightfold = k * k * (k + 3) + 6 * m * k * (k + 1) + 12 * m * m * k + 8 * m**3
+    x, x2, x3 = 4 * k, 2 * k * (k + 1), k * k * (k + 3)  # 8 E X, 8 E X^2 and 8 E X^3: exact in integers
+    eightfold = 8 * m**3 + 3 * m**2 * x + 3 * m * x2 + x3  # 8 E[(m + X)^3]
     return k * math.log(2.0) + math.log(eightfold / 8)
 
 
 def pathsum_transfer(rate: float, *, source: tuple[int, int], target: tuple[int, int]) -> float:
-    """The rate for the target by PathSum.
+    """The rate for the target by PathSum (Chen 2024): rate ~ (sum over paths of the path length cubed) ** (-1/2).
 
     On residual stacks without branch scaling the rate falls exponentially (2^K paths), not as a power of the depth.
 
@@ -372,7 +377,7 @@ def pathsum_transfer(rate: float, *, source: tuple[int, int], target: tuple[int,
     tuned = check.positive("The rate", rate)
     before, after = (log_pathsum(plain=plain, residual=residual) for plain, residual in (source, target))
     try:
-        new = tuned * math.exp((before - after) / 2)  # Chen 2024: rate ~ (sum_p L_p^3)^(-1/2)
+        new = tuned * math.exp((before - after) / 2)
     except OverflowError:
         new = math.inf
     return finite_rate(new, f"units {source}", f"units {target}")
