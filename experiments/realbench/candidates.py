@@ -151,8 +151,7 @@ def table(recipes: Sequence[Tuned], results: Path) -> str:
     lines = ["| recipe | exponent | floor | " + " | ".join(rules) + " |", "|---|---|---|" + "---|" * len(rules)]
     for recipe in recipes:
         medians = " | ".join(f"{median(found[rule][recipe.name]):.2f}" for rule in rules)
-        note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
-        lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
+        lines.append(f"| {recipe.name}{recipe.note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
     totals = " | ".join(f"{median(median(values) for values in found[rule].values()):.2f}" for rule in rules)
     lines.append(f"| median of {len(recipes)} | | | {totals} |")
     return "\n".join(lines) + "\n"

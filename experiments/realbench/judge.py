@@ -137,8 +137,7 @@ def verdict(recipes: Sequence[Tuned], rules: Mapping[str, Rule] = RULES, *, resu
         medians = " | ".join(
             f"{median(found[recipe.name]):.2f}" if recipe.name in found else "-" for found in errors.values()
         )
-        note = f" (rises at {', '.join(map(str, recipe.rising))})" if recipe.rising else ""
-        lines.append(f"| {recipe.name}{note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
+        lines.append(f"| {recipe.name}{recipe.note} | {recipe.exponent:+.2f} | {recipe.floor:.2f} | {medians} |")
     totals = " | ".join(
         f"{median(map(median, found.values())):.2f}" + ("" if len(found) == len(recipes) else f" of {len(found)}")
         for found in errors.values()

@@ -55,12 +55,7 @@ def horizon_table(results: Path) -> str:
             if found is None:
                 return ""
             small, large = (found.decades[size] for size in sizes)
-            edges = {
-                size
-                for part in parts_at_length(name, sizes, steps)
-                for size in edge_sizes(table_of(part, results), "validation")
-            }
-            tuned = [f"{10 ** found.decades[size]:.2g}" + " (edge)" * (size in edges) for size in sizes]
+            tuned = [f"{10 ** found.decades[size]:.2g}{' (edge)' if size in found.edges else ''}" for size in sizes]
             depths = math.log10(found.depths[sizes[1]] / found.depths[sizes[0]])
             change = large - small
             rows.append([name, f"{steps:,}", *tuned, f"{change:+.2f}"])
@@ -69,23 +64,20 @@ def horizon_table(results: Path) -> str:
     return markdown_table(head, rows) + "\n"
 
 
-def parts_at_length(name: str, sizes: Sequence[int], steps: int) -> list[str]:
-    """The variants whose tables hold a recipe's runs of a length."""
-    if steps == LONGEST:
-        return [long_variant(name, size) for size in sizes]
-    return [name if steps == STEPS else of_length(name, steps)]
-
-
 def at_length(name: str, sizes: Sequence[int], steps: int, results: Path) -> Tuned | None:
     """A recipe's smallest and largest size at a length of run; None while it is unfinished."""
-    parts = parts_at_length(name, sizes, steps)
+    if steps == LONGEST:
+        parts = [long_variant(name, size) for size in sizes]
+    else:
+        parts = [name if steps == STEPS else of_length(name, steps)]
     if not finished(results, parts):
         return None
     found = [read_tuned(table_of(part, results)) for part in parts]
     decades = {size: part.decades[size] for part in found for size in sizes if size in part.decades}
     depths = {size: part.depths[size] for part in found for size in sizes if size in part.depths}
     error = math.sqrt(fmean(part.standard_error**2 for part in found))
-    return Tuned(name, decades, depths, error, ())
+    edges = tuple(size for part in found for size in part.edges)
+    return Tuned(name, decades, depths, error, (), edges=edges)
 
 
 # -- initialization x steps x judge ------------------------------------------------------------------------------------
@@ -110,27 +102,8 @@ def corners(name: str, results: Path) -> list[Corner] | None:
         if not is_finished(table):
             return None
         tuned = read_tuned(table, column)
-        found.append(
-            Corner(start, steps, judge, tuned.exponent, exponent_error(tuned), tuple(edge_sizes(table, column)))
-        )
+        found.append(Corner(start, steps, judge, tuned.exponent, exponent_error(tuned), tuned.edges))
     return found
-
-
-def edge_sizes(table: Path, column: str) -> list[int]:
-    """Sizes at which some seed's best rate is the lowest or the highest one that ran without diverging."""
-    by_curve: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    with open(table, newline="") as file:
-        for row in csv.DictReader(file):
-            if row[column]:
-                point = (float(row["rate"]), float(row[column]))
-                by_curve.setdefault((int(row["size"]), int(row["seed"])), []).append(point)
-    found = set()
-    for (size, _), points in by_curve.items():
-        rates = [rate for rate, _ in points]
-        best = min(points, key=lambda point: point[1])[0]
-        if best in (min(rates), max(rates)):
-            found.add(size)
-    return sorted(found)
 
 
 def factors_table(results: Path) -> str:
@@ -213,7 +186,10 @@ def axes_table(results: Path) -> str:
             floor = math.hypot(here.standard_error, there.standard_error)
             usual = "-" if move.usual is None else f"{move.usual:+.2f}"
             sizes = f"{move.source_size} to {move.target_size}"
-            rows.append([move.axis, move.recipe, sizes, f"{change:+.2f}", f"{floor:.2f}", f"{shipped:+.2f}", usual])
+            edge = " (edge)" if move.source_size in here.edges or move.target_size in there.edges else ""
+            rows.append(
+                [move.axis, move.recipe, sizes, f"{change:+.2f}{edge}", f"{floor:.2f}", f"{shipped:+.2f}", usual]
+            )
             rows[-1] += [f"{abs(change):.2f}", f"{abs(change - shipped):.2f}"]
     head = ("axis", "recipe", "sizes", "tuned change", "floor", "shipped rule says", "usual rule says")
     return markdown_table((*head, "copy errs", "shipped rule errs"), rows) + "\n"
@@ -254,7 +230,7 @@ def _peer_row(name: str, rule: str, tuned: Tuned, changes: Mapping[int, float], 
         rule,
         f"{median(errors):.2f}",
         f"{max(errors):.2f}",
-        f"{tuned.exponent:+.2f}",
+        f"{tuned.exponent:+.2f}{tuned.note}",
         f"{tuned.floor:.2f}",
         f"{best:.4f}",
     ]

@@ -186,7 +186,10 @@ def changes_table(results: Path) -> str:
         own, other = (read_tuned(results / f"{name}.csv") for name in (recipe.name, recipe.name.partition("+")[0]))
         floor = math.hypot(own.floor, other.floor)
         sizes = f"{min(own.decades)} to {max(own.decades)}"
-        rows.append([recipe.name, sizes, f"{change:+.2f}", f"{usual:+.2f}", f"{change - usual:+.2f}", f"{floor:.2f}"])
+        edge = " (edge)" if {*own.edges, *other.edges} & set(own.decades) else ""
+        rows.append(
+            [recipe.name, sizes, f"{change:+.2f}{edge}", f"{usual:+.2f}", f"{change - usual:+.2f}", f"{floor:.2f}"]
+        )
     head = ("variant", "sizes", "tuned change", "the recipe's", "difference", "floor of it")
     return markdown_table(head, rows) + "\n"
 

@@ -62,6 +62,7 @@ class Tuned:
     standard_error: float
     rising: tuple[int, ...]  # sizes whose validation loss at the best rate rises over the last quarter of training
     seeds: int = 2  # of the size that has the fewest
+    edges: tuple[int, ...] = ()  # sizes at which some seed's best rate is the lowest or highest that did not diverge
 
     @property
     def exponent(self) -> float:
@@ -69,6 +70,13 @@ class Tuned:
         sizes = sorted(self.decades)
         depths = [math.log10(self.depths[size]) for size in sizes]
         return float(np.polyfit(depths, [self.decades[size] for size in sizes], 1)[0])
+
+    @property
+    def note(self) -> str:
+        """What to know of single sizes, to stand behind the recipe's name; empty if there is nothing."""
+        found = {"rises": self.rising, "edge": self.edges}
+        words = [f"{word} at {', '.join(map(str, sizes))}" for word, sizes in found.items() if sizes]
+        return f" ({'; '.join(words)})" if words else ""
 
     @property
     def floor(self) -> float:
@@ -106,7 +114,7 @@ def read_tuned(path: Path, metric: str = "validation", *, further: bool = True) 
     for row in rows:
         curves.setdefault((int(row["size"]), int(row["seed"])), []).append(row)
     vertices: dict[int, list[float]] = {}
-    rising = set()
+    rising, edges = set(), set()
     for (size, _), runs in sorted(curves.items()):
         runs.sort(key=lambda row: float(row["rate"]))
         curve = Curve(tuple(float(row["rate"]) for row in runs), tuple(float(row[metric]) for row in runs))
@@ -114,12 +122,15 @@ def read_tuned(path: Path, metric: str = "validation", *, further: bool = True) 
         best = min(runs, key=lambda row: float(row[metric]))
         if float(best["validation"]) > float(best["validation_75"]):
             rising.add(size)
+        if best is runs[0] or best is runs[-1]:
+            edges.add(size)
     squares = [float(np.var(found, ddof=1)) for found in vertices.values() if len(found) > 1]
     seeds = min(map(len, vertices.values()))
     scatter = math.sqrt(sum(squares) / len(squares)) if squares else _scatter_of_recipe(path, metric)
     depths = {int(row["size"]): int(row["depth"]) for row in rows}
     means = {size: float(np.mean(found)) for size, found in vertices.items()}
-    return Tuned(path.stem, means, depths, scatter / math.sqrt(seeds), tuple(sorted(rising)), seeds)
+    error = scatter / math.sqrt(seeds)
+    return Tuned(path.stem, means, depths, error, tuple(sorted(rising)), seeds, tuple(sorted(edges)))
 
 
 def _scatter_of_recipe(path: Path, metric: str) -> float:

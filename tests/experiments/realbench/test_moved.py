@@ -16,7 +16,6 @@ from experiments.realbench.moved import (
     LENGTHS,
     axes_table,
     corners,
-    edge_sizes,
     effect_rows,
     factors_table,
     horizon_table,
@@ -132,14 +131,34 @@ def test_each_factors_effect_on_the_exponent_is_found(tmp_path):
     assert len(text.splitlines()) == 2 + 16 + 1 + 2 + 6
 
 
-def test_a_best_rate_at_the_end_of_what_ran_is_marked(tmp_path):
-    rows = [
-        {"size": size, "depth": 6, "seed": 0, "rate": rate, "validation": loss}
-        for size, losses in ((2, (3.0, 1.0, 2.0, "")), (4, (3.0, 2.0, 1.0, "")), (8, (1.0, 2.0, 3.0, 4.0)))
-        for rate, loss in zip((0.1, 0.2, 0.4, 0.8), losses, strict=True)
-    ]
-    write_rows(tmp_path / "made.csv", rows, COLUMNS)
-    assert edge_sizes(tmp_path / "made.csv", "validation") == [4, 8]
+def cut(tables: Path, variant: str, size: int, least: float) -> None:
+    """Drop the runs of a size below a rate."""
+    table = tables / f"{recipe_named(variant).name}.csv"
+    rows = [dict(row) for cell, row in read_rows(table).items() if cell.size != size or cell.rate > least]
+    write_rows(table, rows, COLUMNS)
+
+
+def test_a_best_rate_at_the_end_of_what_ran_is_marked_in_every_table(tmp_path):
+    for name in {*HORIZON, *TWINS}:
+        base = recipe_named(name).study.model.sizes
+        write_sweep(tmp_path, name, falling(-0.2, base), scatter=0.01)
+        write_sweep(tmp_path, of_length(name, 300), falling(-0.2, base))
+        write_factors(tmp_path, name, lambda *_: -0.2)
+    for part in ("axes", "peers"):
+        for job in part_named(part).jobs(tmp_path):
+            write_sweep(tmp_path, job.variant, falling(-0.2, job.recipe.study.model.sizes), seeds=(0,))
+    tables = axes_table, peers_table, factors_table
+    assert not any("edge" in table(tmp_path) for table in tables)
+    wide = part_named("axes").jobs(tmp_path)[1].variant
+    cut(tmp_path, wide, 8, 0.05)
+    cut(tmp_path, twin(TWINS[0], 1.0), 16, 0.05)
+    cut(tmp_path, of_length(GPT, 150) + "&variance=gating", 4, 0.05)
+    marked = [[row for row in cells(table(tmp_path)) if "edge" in str(row)] for table in tables]
+    assert [row[0:3] for row in marked[0]] == [["width x4", GPT, "8 to 8"], ["depth and width x4", GPT, "2 to 8"]]
+    assert [row[0:2] for row in marked[1]] == [[TWINS[0], "CompleteP"]]
+    assert marked[1][0][4].endswith(" (edge at 16)")
+    assert [row[0:4] for row in marked[2]] == [[GPT, "ours", "150", "final validation loss"]]
+    assert marked[2][0][4].endswith(" (edge at 4)")
 
 
 def test_axes_compare_two_sizes_of_each(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from tests.experiments.realbench.tiny import write_facts, write_rows, write_sweep
 
 from experiments.realbench.dynamics import DYNAMICS
+from experiments.realbench.kept import COLUMNS, read_rows
 from experiments.realbench.plan import DYNAMICS_OF, WHY
 from experiments.realbench.reasons import (
     COMPARED,
@@ -88,6 +89,11 @@ def test_the_tables_show_every_variant_and_every_run(tmp_path):
     write_all(tmp_path, difference=0.02, sharpness=0.3)
     text = changes_table(tmp_path)
     assert text.count("| -0.18 | -0.20 | +0.02 |") == len(WHY)
+    assert "edge" not in text
+    table = tmp_path / f"{recipe_named(WHY[0]).name}.csv"
+    rows = [dict(row) for cell, row in read_rows(table).items() if cell.size == 1 or cell.rate > 0.05]
+    write_rows(table, rows, COLUMNS)
+    assert changes_table(tmp_path).count(" (edge) |") == 1
     text = dynamics_table(tmp_path)
     assert len(text.splitlines()) == 2 + 2 * len(DYNAMICS_OF)
     assert f"| {RESNET} | warm-up | -0.20 |" in text

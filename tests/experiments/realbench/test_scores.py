@@ -239,6 +239,22 @@ def test_a_table_reads_back_as_what_was_swept(tmp_path) -> None:
     assert found.rising == (16,)
 
 
+def test_a_best_rate_at_the_end_of_what_ran_is_noted(tmp_path) -> None:
+    rows = [
+        {"size": size, "depth": depth, "seed": 0, "rate": rate, "validation": loss, "validation_75": loss and 5.0}
+        for size, depth, losses in (
+            (2, 6, (3.0, 1.0, 2.0, "")),
+            (4, 10, (3.0, 2.0, 1.0, "")),
+            (8, 18, (1.0, 2.0, 3.0, 4.0)),
+        )
+        for rate, loss in zip((0.1, 0.2, 0.4, 0.8), losses, strict=True)
+    ]
+    write_rows(tmp_path / "made.csv", rows, COLUMNS)
+    assert read_tuned(tmp_path / "made.csv").edges == (4, 8)
+    marked = replace(tuned("a", -0.2), edges=(2, 4), rising=(1,))
+    assert "| a (rises at 1; edge at 2, 4) | -0.20 |" in verdict([marked, tuned("b", -0.2)])
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_a_committed_table_is_of_the_recipe_in_the_list(recipe) -> None:
     facts = RESULTS / f"{recipe.name}.json"
