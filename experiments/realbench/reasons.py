@@ -62,15 +62,15 @@ def of_variants(unlike: bool, limit: float, *variants: str) -> Callable[[Path], 
 
 
 def by_sharpness(results: Path) -> tuple[str, bool]:
-    """Minus the change of sharpness, beside the change of the tuned rate."""
+    """Minus the change of sharpness, beside the change of the tuned rate. One that is not a number refutes."""
     tuned, change = _dynamics_change(RESNET, "sharpness", WARM_UP, results)
-    return f"minus the change of sharpness {-change:+.2f}, tuned {tuned:+.2f}", abs(-change - tuned) > NEAR
+    return f"minus the change of sharpness {-change:+.2f}, tuned {tuned:+.2f}", not abs(-change - tuned) <= NEAR
 
 
 def by_muon(results: Path) -> tuple[str, bool]:
-    """How the output's change depends on the size, with Muon and with AdamW."""
+    """How the output's change depends on the size, with Muon and with AdamW. One that is not a number refutes."""
     (_, muon), (_, adamw) = (_dynamics_change(name, "output_change", WARM_UP, results) for name in (MUON, LLAMA))
-    return f"with Muon {muon:+.2f}, with AdamW {adamw:+.2f}", abs(muon) >= abs(adamw)
+    return f"with Muon {muon:+.2f}, with AdamW {adamw:+.2f}", not abs(muon) < abs(adamw)
 
 
 def changed(name: str, change: str) -> str:

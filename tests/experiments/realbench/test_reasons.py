@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,11 @@ def test_the_rate_follows_sharpness_or_not(tmp_path, sharpness, wrong):
 def test_muon_moves_outputs_more_evenly_or_not(tmp_path, muon, adamw, wrong):
     write_all(tmp_path, difference=0.075, muon=muon, adamw=adamw)
     assert ("Muon" in refuted(tmp_path)) == wrong
+
+
+def test_a_run_that_diverged_does_not_speak_for_a_hypothesis(tmp_path):
+    write_all(tmp_path, difference=0.075, sharpness=math.nan, muon=math.nan)
+    assert refuted(tmp_path) == {"sharpness", "Muon"}
 
 
 def test_the_tables_show_every_variant_and_every_run(tmp_path):
