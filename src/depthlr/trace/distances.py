@@ -113,9 +113,12 @@ class _DistanceBuilder:
         update = _update_of_stream(self.graph, inputs) if node.name in ops.ADDITIONS else None
         found = self._distance(index, inputs if update else self._signal_inputs(inputs), update)
         self.distances.append(found)
-        is_input = node.name == "input"
-        self._model_inputs.append({index} if is_input else set().union(*(self._model_inputs[i] for i in inputs)))
-        self._start.append(index if is_input else self._start[found.previous])
+        if node.name == "input":
+            self._model_inputs.append({index})
+            self._start.append(index)
+        else:
+            self._model_inputs.append(set().union(*(self._model_inputs[i] for i in inputs)))
+            self._start.append(self._start[found.previous])
 
     def _depth(self, index: int) -> int:
         return self.distances[index].depth
@@ -221,7 +224,8 @@ def weighted_between(graph: Graph, origin: int, ends: Sequence[int]) -> Lengths:
         node = graph.nodes[index]
         reached = [lengths[i] for i in node.inputs if i in lengths]
         if reached:
-            least, most = min(length.least for length in reached), max(length.most for length in reached)
+            least = min(length.least for length in reached)
+            most = max(length.most for length in reached)
             lengths[index] = Length(least + node.weighted, most + node.weighted)
     return lengths
 

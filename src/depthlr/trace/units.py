@@ -48,13 +48,17 @@ def _states(graph: Graph, distances: Distances, chain: list[int]) -> list[int]:
     norm of the head, or of the next stage. It is not part of this update, so the other updates decide which case it is.
     """
     readers = graph.consumers()
-    norms = {n: norm for n in chain if (norm := _following_norm(graph, readers, n)) is not None}
+    following_norms = {n: _following_norm(graph, readers, n) for n in chain}
+    norms = {n: norm for n, norm in following_norms.items() if norm is not None}
     updates = [n for n in chain if distances[n].kind == "residual"]
     goes_on = {n for n, following in pairwise(chain) if _adds_to_stream(graph, distances, following)}
     stage_ends = {n for n in updates if n in norms and n not in goes_on}
     others = [n for n in updates if n not in stage_ends] or updates[:-1]
     is_post_norm = 2 * sum(n in norms for n in others) > len(others)
-    return [n if n in stage_ends and not is_post_norm else norms.get(n, n) for n in chain]
+    if not is_post_norm:
+        for n in stage_ends:
+            del norms[n]
+    return [norms.get(n, n) for n in chain]
 
 
 def _adds_to_stream(graph: Graph, distances: Distances, unit: int) -> bool:
