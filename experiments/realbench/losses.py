@@ -148,24 +148,34 @@ class WithoutSource:
     asked: int
 
 
-def without_source(recipes: Sequence[RealRecipe], results: Path) -> dict[str, WithoutSource]:
-    """Every method."""
+def without_source(recipes: Sequence[RealRecipe], results: Path, *, trained: bool = True) -> dict[str, WithoutSource]:
+    """Every method.
+
+    Args:
+        recipes: those whose sweeps may be read.
+        results: where tables lie.
+        trained: compare losses too, which takes runs at the suggested rates.
+    """
     errors: dict[str, dict[str, list[float]]] = {}
     regrets: dict[str, dict[str, dict[int, float]]] = {}
     asked = sum(len(recipe.study.model.sizes) for recipe in recipes)
     for recipe in recipes:
         tuned = read_tuned(results / f"{recipe.name}.csv")
-        seed = recipe.study.search.seeds[0]
-        swept = read_rows(results / f"{recipe.name}.csv")
-        trained = read_rows(results / "suggested" / f"{recipe.name}.csv")
-        free = TUNING_FREE.read(results / "tuning-free" / f"{recipe.name}.csv")
-        best = {size: _best(swept, size, seed) for size in compared_sizes(recipe)}
-        for method, rates in rates_without_source(recipe, results).items():
+        suggestions = rates_without_source(recipe, results)
+        for method, rates in suggestions.items():
             distances = [abs(math.log10(rate) - tuned.decades[size]) for size, rate in rates.items()]
             errors.setdefault(method, {})[recipe.name] = distances
+        if not trained:
+            continue
+        seed = recipe.study.search.seeds[0]
+        swept = read_rows(results / f"{recipe.name}.csv")
+        runs = read_rows(results / "suggested" / f"{recipe.name}.csv")
+        free = TUNING_FREE.read(results / "tuning-free" / f"{recipe.name}.csv")
+        best = {size: _best(swept, size, seed) for size in compared_sizes(recipe)}
+        for method, rates in suggestions.items():
             for size in compared_sizes(recipe):
                 if size in rates:
-                    row = trained[Cell(size, seed, rate_at(math.log10(rates[size])))]
+                    row = runs[Cell(size, seed, rate_at(math.log10(rates[size])))]
                     one = regret(_loss(row["validation"]), best[size])
                     regrets.setdefault(method, {}).setdefault(recipe.name, {})[size] = one
         for method in (PRODIGY, SCHEDULE_FREE):
@@ -177,13 +187,13 @@ def without_source(recipes: Sequence[RealRecipe], results: Path) -> dict[str, Wi
 
 
 def no_source_table(results: Path) -> str:
-    """Errors and regrets of every method, on all recipes whose half may be read and is finished."""
+    """Errors of every method on all recipes whose half may be read and is finished, and regrets if runs are trained."""
     halves = ["design", *(["judged"] if is_judged_half_finished(results) else [])]
     recipes = [recipe_named(name) for half in halves for name in names(half)]
-    folders = ("suggestions", "suggested", "tuning-free")
-    if not all(is_finished(results / folder / f"{recipe.name}.csv") for folder in folders for recipe in recipes):
+    if not _finished("suggestions", recipes, results):
         return ""
-    found = without_source(recipes, results)
+    trained = _finished("suggested", recipes, results) and _finished("tuning-free", recipes, results)
+    found = without_source(recipes, results, trained=trained)
     rows, lines = [], []
     for method, one in found.items():
         errors = [error for values in one.errors.values() for error in values]
@@ -200,8 +210,17 @@ def no_source_table(results: Path) -> str:
             lines += less_lost(method, one, found[SUGGEST])
     held, asked = interval_held(recipes, results)
     lines.append(f"- The {SHARE} of {SUGGEST} contains {held} of {asked} tuned rates.")
+    if not trained:
+        lines.append(
+            f"- Recipes: {', '.join(recipe.name for recipe in recipes)}. Regrets wait for runs at these rates."
+        )
     head = ("method", "models with a rate", "error, decades: median (worst)", "regret, median", f"regret, {MOST:.0%}")
     return markdown_table(head, rows) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def _finished(folder: str, recipes: Sequence[RealRecipe], results: Path) -> bool:
+    """Are all of these recipes' tables in a folder written to their end?"""
+    return all(is_finished(results / folder / f"{recipe.name}.csv") for recipe in recipes)
 
 
 def less_lost(method: str, one: WithoutSource, suggested: WithoutSource) -> list[str]:

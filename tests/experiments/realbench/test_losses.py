@@ -285,8 +285,17 @@ def test_the_table_of_methods_reads_the_design_half_until_the_other_is_finished(
         write_sweep(tmp_path, name, best)
         assert no_source_table(tmp_path) == ""
         write_suggestions(tmp_path, name, best)
+    runs = tmp_path / "suggested" / f"{name}.json"
+    finished = runs.read_text()
+    runs.write_text(finished.replace('"complete": true', '"complete": false'))
+    text = no_source_table(tmp_path)
+    assert f"| {SUGGEST} | 24 of 24 | 0.10 (0.10) | - | - |" in text
+    assert "Prodigy" not in text
+    assert "Regrets wait" in text
+    runs.write_text(finished)
     text = no_source_table(tmp_path)
     assert f"| {SUGGEST} | 24 of 24 | 0.10 (0.10) | +3.0% | +3.0% |" in text
+    assert "Regrets wait" not in text
     assert "| lightning | 0 of 24 | - | - | - |" in text
     assert "| Prodigy | - | - | +5.0% | +5.0% |" in text
     assert f"{SUGGEST} loses +2.0% less than Prodigy (+2.0% to +2.0%, 6 recipes): surely." in text
