@@ -83,8 +83,9 @@ def suggest_command(
 ) -> None:
     """Suggest a rate for a model as it is initialized.
 
-    The interval is from runs of 100 to 200 steps that began from init_. In longer runs with warm-up and decay, and from
-    other initializations, the suggestion errs by more.
+    The interval is from runs of 100 to 200 steps that began from init_. On 24 models of six recipes with 1,200 steps,
+    warm-up, decay and library initialization the median error was 0.22 decades, the worst 1.23, and the interval
+    contained 21 tuned rates.
     """
     on = measurement_data(options)
     build, batches = prepare_measurement(model, on)

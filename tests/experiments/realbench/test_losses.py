@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
+from pathlib import Path
 from statistics import median
 
 import pytest
 from tests.experiments.realbench.tiny import DAMPED, DEPTHS, write_facts, write_rows, write_sweep
 
 from depthlr.law.rules import CONSTANT_EXPONENT
+from depthlr.transfer.suggest import SUGGESTION_EVIDENCE
 from experiments.realbench.chosen_rates import (
     CONSTANT,
     COPY,
@@ -24,7 +27,14 @@ from experiments.realbench.chosen_rates import (
     suggested_cells,
 )
 from experiments.realbench.kept import COLUMNS, read_rows
-from experiments.realbench.losses import DIVERGED, no_source_table, regret_of, regret_table, without_source
+from experiments.realbench.losses import (
+    DIVERGED,
+    interval_held,
+    no_source_table,
+    regret_of,
+    regret_table,
+    without_source,
+)
 from experiments.realbench.measured import SUGGEST
 from experiments.realbench.plan import names
 from experiments.realbench.recipes import recipe_named
@@ -32,6 +42,7 @@ from experiments.realbench.scores import read_tuned
 from experiments.realbench.tuning_free import PRODIGY, SCHEDULE_FREE
 
 NAME = "cct-adamw-cosine"
+RESULTS = Path(__file__).parents[3] / "results" / "realbench"
 SUGGESTED = {SUGGEST: 10**-3.1, "pytorch-lr-finder": 10**-2.0, "lightning": None}
 
 
@@ -326,3 +337,12 @@ def test_a_method_without_a_rate_where_models_are_trained_still_has_errors(tmp_p
     assert f"| {SUGGEST} | 12 of 24 | 0.10 (0.10) | - | - |" in text
     assert f"{SUGGEST} loses" not in text
     assert f"| {PRODIGY} | - | - | +5.0% | +5.0% |" in text
+
+
+def test_the_evidence_of_a_suggestion_is_that_of_the_design_half():
+    recipes = [recipe_named(name) for name in names("design")]
+    errors = [*chain(*without_source(recipes, RESULTS, trained=False)[SUGGEST].errors.values())]
+    held, asked = interval_held(recipes, RESULTS)
+    assert f"On {asked} models of six recipes" in SUGGESTION_EVIDENCE
+    assert f"median error was {median(errors):.2f} decades, the worst {max(errors):.2f}" in SUGGESTION_EVIDENCE
+    assert f"contained {held} tuned rates" in SUGGESTION_EVIDENCE
