@@ -73,6 +73,36 @@ def test_a_size_of_which_every_cell_fails_ends_the_sweep_with_the_reason(tmp_pat
     assert {record.cell.size for record in read_results(path).records if not record.failure} == {1}
 
 
+class Diverging(Bowl):
+    """Some cells of a `Bowl` diverge."""
+
+    def __init__(self, fails, diverges) -> None:
+        super().__init__(fails)
+        self._diverges = diverges
+
+    def run(self, cell):
+        outcome = super().run(cell)
+        return Outcome(np.full(4, math.nan, np.float32), 0.1, True) if self._diverges(cell) else outcome
+
+
+def test_a_size_without_a_loss_ends_the_sweep_if_some_of_its_cells_failed(tmp_path) -> None:
+    path = tmp_path / "s.sqlite"
+    runner = Diverging(lambda cell: cell.size == 1, lambda cell: cell.rate > 0.5)
+    message = r"all \d+ cells of size 1 diverged or failed, \d+ of them failed \(no luck\): .* with --retry-failed, or"
+    with pytest.raises(DepthlrError, match=message):
+        sweep(STUDY, runner, path)
+    records = read_results(path).records
+    assert {record.cell.size for record in records} == {1}
+    assert {bool(record.failure) for record in records} == {True, False}
+
+
+def test_a_size_whose_cells_all_diverged_does_not_end_the_sweep(tmp_path) -> None:
+    runner = Diverging(lambda cell: cell.size == 2 and cell.rate > 0.5, lambda cell: cell.size == 1)
+    results = sweep(STUDY, runner, tmp_path / "s.sqlite")
+    assert results.complete
+    assert len(results.inside(2)) == 2
+
+
 def test_a_file_whose_cells_all_failed_counts_as_empty(tmp_path) -> None:
     path = tmp_path / "s.sqlite"
     with pytest.raises(DepthlrError, match=r"of size 1 failed \(no luck\): mend that, and run the same again\.$"):

@@ -186,6 +186,7 @@ def test_a_function_is_swept_and_goes_on_from_its_file(tmp_path):
         ({"sizes": [2.7, 4.9]}, "an entry of model.sizes"),
         ({"seeds": [0.5]}, "an entry of search.seeds"),
         ({"seeds": []}, "search.seeds"),
+        ({"seeds": 1.5}, "seeds is 1.5: give a whole number of at least 1"),
         ({"kind": "random"}, "choose from grid, adaptive"),
     ],
 )
@@ -207,6 +208,13 @@ def test_an_interrupted_function_goes_on_by_the_same_call(tmp_path):
 def test_rates_that_are_nearly_even_are_moved_onto_the_even_grid():
     results = sweep_function(bowl, [1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1], [2], 1, kind="grid")
     assert [record.cell.rate for record in results.records] == pytest.approx(np.geomspace(1e-3, 1, 7))
+
+
+def test_sizes_and_seeds_may_be_any_integers():
+    results = sweep_function(bowl, RATES, np.array([2, 4]), np.int64(2))
+    assert results.study.model.sizes == (2, 4)
+    assert results.study.search.seeds == (0, 1)
+    assert sweep_function(bowl, RATES, [2], np.arange(2)).study.search.seeds == (0, 1)
 
 
 @pytest.mark.filterwarnings("error")

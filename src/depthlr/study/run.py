@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -86,9 +87,9 @@ def sweep(
             store.drop_failed()
             content = store.content()
         state = search_state(study, content.records.values())
-        failures: dict[int, list[str]] = defaultdict(list)  # by size, why each cell failed, or nothing
+        ended: dict[int, list[Ended]] = defaultdict(list)  # by size
         for kept in content.records.values():
-            failures[kept.cell.size].append(kept.failure)
+            ended[kept.cell.size].append(Ended(kept.loss, kept.failure))
         watch.begins(list(content.records.values()), content.damaged, state.estimate())
         if content.damaged:
             store.drop_damaged()
@@ -101,9 +102,9 @@ def sweep(
                 for done in trained:
                     watch.finished(done, state.estimate())
                     size = done.cell.size
-                    failures[size].append(done.failure)
+                    ended[size].append(Ended(done.loss, done.failure))
                     if state.nothing_missing(size):
-                        _check_failures(size, failures)
+                        _check_failures(size, ended)
         except KeyboardInterrupt as error:
             raise SweepInterrupted(path, len(state)) from error
         return results_of(store.content())
@@ -138,14 +139,25 @@ def _train_waves(
             raise DepthlrError(f"The executor {type(executor).__name__} gave no result for {len(wave)} cells.")
 
 
-def _check_failures(size: int, failures: Mapping[int, Sequence[str]]) -> None:
-    """Raise if all cells of a size failed: those of larger sizes would fail for the same reason."""
-    if all(failures[size]):
-        retry = "" if all(map(all, failures.values())) else " with --retry-failed, or retry_failed=True in a call"
-        raise DepthlrError(
-            f"all {len(failures[size])} cells of size {size} failed ({failures[size][0]}): mend that, and run the same "
-            f"again{retry}."
-        )
+class Ended(NamedTuple):
+    """How a cell ended. A record also holds the loss of every step, which is not kept in memory."""
+
+    loss: float
+    failure: str  # empty unless it failed
+
+
+def _check_failures(size: int, ended: Mapping[int, Sequence[Ended]]) -> None:
+    """Raise if no cell of a size has a loss, and some failed: those of larger sizes would fail for the same reason."""
+    reasons = [one.failure for one in ended[size] if one.failure]
+    if not reasons or any(math.isfinite(one.loss) for one in ended[size]):
+        return
+    count = len(ended[size])
+    how = "failed" if len(reasons) == count else f"diverged or failed, {len(reasons)} of them failed"
+    every_cell_failed = all(one.failure for cells in ended.values() for one in cells)
+    retry = "" if every_cell_failed else " with --retry-failed, or retry_failed=True in a call"
+    raise DepthlrError(
+        f"all {count} cells of size {size} {how} ({reasons[0]}): mend that, and run the same again{retry}."
+    )
 
 
 def sweep_function(
@@ -176,7 +188,7 @@ def sweep_function(
     grid = sorted(check.rate("an entry of rates", float(rate)) for rate in rates)
     if len(grid) < 3:
         raise DepthlrError(f"rates has {len(grid)} entries: give three or more, such as numpy.geomspace(1e-4, 1, 41).")
-    every = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    every = tuple(seeds) if isinstance(seeds, Iterable) else tuple(range(check.count("seeds", seeds)))
     search = Search(kind, grid[0], grid[-1], len(grid), every)
     off = max(abs(math.log10(ours / theirs)) for ours, theirs in zip(search.rates, grid, strict=True))
     if off > MOST_UNEVEN * search.spacing:
