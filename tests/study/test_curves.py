@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.present.made_results import results_of
 
+from depthlr.errors import DepthlrError
 from depthlr.present.findings import findings
-from depthlr.present.page import page
+from depthlr.present.landscape import text_landscape
+from depthlr.present.page import page, plot_data
 from depthlr.present.report import markdown
+from depthlr.present.scaling import scaling
 from depthlr.present.text import loss_label
 from depthlr.study import Data, Models, Record, Results, Search, Study, Training
 from depthlr.study.curves import chance_loss, doubts
@@ -83,6 +87,70 @@ def test_of_cells_that_another_program_trained_guessing_is_not_known() -> None:
 def test_few_cells_show_no_noise() -> None:
     few = results_of({(4, 0): {1e-2: 1.2, 1e-1: 1.0, 1.0: 1.2}, (8, 0): {1e-2: 1.0, 1e-1: 1.0}})
     assert doubts(few.curves, None) == {}
+
+
+def failing(results: Results, fails: Callable[[Cell], bool]) -> Results:
+    """The same sweep, had these cells failed."""
+    records = [
+        replace(record, loss=math.inf, diverged=True, failure="no luck") if fails(record.cell) else record
+        for record in results.records
+    ]
+    return replace(results, records=tuple(records))
+
+
+def test_a_failed_cell_near_the_optimum_is_no_sign_of_a_flat_curve() -> None:
+    sound = swept(0.3, 0.001, 0)
+    assert sound.doubts == {}
+    best = {(curve.size, curve.seed): curve.optimum for curve in sound.curves}
+
+    def near(cell: Cell) -> bool:
+        ratio = cell.rate / best[cell.size, cell.seed].rate
+        return ratio != 1 and 0.8 < ratio < 1.2
+
+    failed = failing(sound, near)
+    assert failed.failures
+    assert failed.tuned_rates == sound.tuned_rates
+    assert doubts(failed.curves, None) == {}
+
+
+def test_failed_cells_are_not_called_diverged() -> None:
+    whole = results_of({(3, 0): {1e-3: 1.0, 1e-2: 0.9}, (3, 1): {1e-3: math.inf, 1e-2: math.inf}})
+    words = "size 3, seed 1: every rate diverged, down to 0.001, so it has no optimum; lower the lowest rate"
+    assert any(words in note for note in whole.notes)
+    for fails, said in (
+        (lambda cell: cell.seed == 1, "every cell failed"),
+        (lambda cell: cell.seed == 1 and cell.rate > 5e-3, "1 of 2 cells failed and the others diverged"),
+    ):
+        failed = failing(whole, fails)
+        again = "--retry-failed, or retry_failed=True, trains the failed cells again"
+        assert f"size 3, seed 1: {said}, so it has no optimum; {again}" in failed.notes
+        assert "lower the lowest rate" not in " ".join(failed.notes)
+
+
+def test_failed_and_diverged_cells_are_counted_apart() -> None:
+    whole = results_of({(3, 0): {1e-3: 1.0, 1e-2: 0.9, 1e-1: math.inf, 1.0: math.inf}})
+    for fails, said, key in (
+        (lambda cell: False, "4 trained, 2 of them diverged", "× diverged"),
+        (lambda cell: cell.rate == 1, "3 trained, 1 of them diverged; 1 failed", "× diverged or failed"),
+        (lambda cell: cell.rate > 0.05, "2 trained, 0 of them diverged; 2 failed", "× failed"),
+    ):
+        results = failing(whole, fails)
+        assert f"Cells: {said}\n" in markdown(findings(Snapshot(results, None, 0)))
+        assert f"{key}, ◆ best rate" in text_landscape(results, 100)
+
+
+def test_a_page_tells_failed_cells_from_diverged_ones() -> None:
+    whole = results_of({(3, 0): {1e-3: 1.0, 1e-1: math.inf, 1.0: math.inf}})
+    assert plot_data(findings(Snapshot(whole, None, 0)))["curves"][0][6:] == []
+    failed = failing(whole, lambda cell: cell.rate == 1)
+    assert plot_data(findings(Snapshot(failed, None, 0)))["curves"][0][3:] == [[1.0, None, None], 0, None, [2]]
+
+
+def test_no_plot_of_failed_cells_alone_says_to_lower_the_rates() -> None:
+    pytest.importorskip("matplotlib")
+    failed = failing(results_of({(3, 0): {1e-1: math.inf, 1.0: math.inf}}), lambda cell: True)
+    with pytest.raises(DepthlrError, match=r"Every run of the study failed, so there is .*: --retry-failed, or"):
+        scaling(failed)
 
 
 def test_table_report_and_fit_say_so() -> None:

@@ -236,7 +236,9 @@ def test_failed_cells_are_noted() -> None:
     study = parse_study(TEXT)
     kept = make_record(Cell(1, 0, 0.1), failed_outcome("ValueError: no luck", 1.0), Judge("validation"))
     (note,) = Results(study, (kept,)).failures
-    assert note.startswith("1 cell failed and counts as diverged (size 1, seed 0, rate 0.1: ValueError: no luck)")
+    assert note.startswith(
+        "1 cell failed and counts as worse than any loss (size 1, seed 0, rate 0.1: ValueError: no luck)"
+    )
     other = make_record(Cell(1, 0, 0.2), failed_outcome("another", 1.0), Judge("validation"))
     assert "2 cells failed" in " ".join(Results(study, (kept, other)).notes)
     assert not Results(study, ()).failures

@@ -25,7 +25,7 @@ from depthlr.present.style import (
     set_title,
     text_colour,
 )
-from depthlr.present.text import loss_label, study_title, tuned_text
+from depthlr.present.text import loss_label, lossless_text, study_title, tuned_text
 from depthlr.study.curves import Curve
 from depthlr.study.results import Results
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 SeedStyle = Literal["auto", "lines", "band"]
 MANY_SEEDS, MANY_DEPTHS = 8, 10  # beyond, a band and a short legend
-TRIANGLE = 0.035  # of the axes' height: a row of diverged cells above them
+TRIANGLE = 0.035  # of the axes' height: a row of cells without a loss above them
 STRIP = 0.2  # the most that all of these rows take
 SHARED = 0.6  # share of the rates that all seeds must have run for a median
 WALL = 1.4  # times the third quartile of all losses above the lowest: where the rise before divergence is cut
 LOG_LOSS = 20.0  # the ratio of losses from which the axis is logarithmic
 # In text:
 HEIGHTS = "▁▂▃▄▅▆▇█"
-DIVERGED, BEST, NOT_RUN = "×", "◆", " "
+NO_LOSS, BEST, NOT_RUN = "×", "◆", " "
 LEAST_WIDTH = 40
 MOST_NAME = 16  # columns for the name of what varies
 SPARE = 8  # columns to the right of the plot that the label of the last tick may use
@@ -52,7 +52,7 @@ def loss_landscape(
 ) -> Axes:
     """Loss against rate for every depth.
 
-    Dots are the optima of seeds, a star is the tuned rate, and triangles are diverged runs. A hollow dot lies at an
+    Dots are the optima of seeds, a star is the tuned rate, and triangles are runs that diverged or failed. A hollow dot lies at an
     edge of the range of rates and does not count in the tuned rate. The bold line is the median over seeds, if all
     seeds ran most of the rates. It ends where it first leaves the picture, because runs beyond are erratic.
 
@@ -76,9 +76,9 @@ def loss_landscape(
         _draw_seeds(axes, found, colours[size], seeds, alone=not middle)
         if middle:
             axes.plot(*zip(*middle, strict=True), color=colours[size], lw=2.2, zorder=3, gid=f"median-{size}")
-        label = f"{names[size]}   {tuned_text(results, size, 'diverged')}" if size in named else None
+        label = f"{names[size]}   {tuned_text(results, size, lossless_text(found))}" if size in named else None
         _draw_optima(axes, results, size, colours[size], label)
-    strip = _mark_diverged(axes, curves, colours)
+    strip = _mark_lossless(axes, curves, colours)
     log_axis(axes.xaxis)
     several = any(len(found) > 1 for found in curves.values())
     marks = "● a seed’s best, ★ their mean" if several else "★ the best"
@@ -182,27 +182,28 @@ def _draw_seeds(axes: Axes, curves: Sequence[Curve], colour: str, how: SeedStyle
         return
     width, alpha = (1.4, 0.8) if alone else (0.9, 0.5)
     for curve in curves:
-        finite = np.where(np.isinf(curve.losses), math.nan, curve.losses)  # a gap where it diverged
+        finite = np.where(np.isinf(curve.losses), math.nan, curve.losses)  # a gap where it has no loss
         axes.plot(curve.rates, finite, color=colour, zorder=2, lw=width, alpha=alpha)
 
 
-def _mark_diverged(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: Mapping[int, str]) -> float:
+def _mark_lossless(axes: Axes, curves: Mapping[int, Sequence[Curve]], colours: Mapping[int, str]) -> float:
     """Open triangles above the axes, a row a depth, shallow ones on top; returns the share of the height they take."""
-    diverged: dict[int, list[float]] = {}
+    lossless: dict[int, list[float]] = {}
     for size, found in curves.items():
         rates = [rate for rate, losses in losses_by_rate(found).items() if math.inf in losses]
         if rates:
-            diverged[size] = rates
-    step = min(TRIANGLE, STRIP / max(1, len(diverged)))
+            lossless[size] = rates
+    step = min(TRIANGLE, STRIP / max(1, len(lossless)))
     look = {"marker": "^", "ms": min(5.0, 130 * step), "mfc": "none", "mew": 0.9, "clip_on": False}
-    for row, (size, rates) in enumerate(reversed(diverged.items())):
+    for row, (size, rates) in enumerate(reversed(lossless.items())):
         places = [(rate, 1 + (row + 0.5) * step) for rate in rates]
         across = axes.get_xaxis_transform()  # rates across, share of the height up
         draw_points(axes, places, colours[size], transform=across, gid=f"diverged-{size}", **look)
-    if diverged:
-        ink, middle = text_colour(axes), 1 + step * len(diverged) / 2
-        axes.text(0, middle, "diverged", transform=axes.transAxes, va="center", fontsize=SMALL, color=ink)
-    return step * len(diverged)
+    if lossless:
+        ink, middle = text_colour(axes), 1 + step * len(lossless) / 2
+        words = lossless_text(curve for found in curves.values() for curve in found)
+        axes.text(0, middle, words, transform=axes.transAxes, va="center", fontsize=SMALL, color=ink)
+    return step * len(lossless)
 
 
 def text_landscape(results: Results, width: int = 72) -> str:
@@ -226,7 +227,8 @@ def text_landscape(results: Results, width: int = 72) -> str:
         lines.append(f"{labels[size]:>{left}}  {row}  {tuned_text(results, size)}")
     lines.append(" " * (left + 2) + columns.ticks())
     above = f"{HEIGHTS[0]} the seed's best loss, {HEIGHTS[-1]} {number_text(full, 2)} or more above it, "
-    key = f"{above if full > 0 else ''}{DIVERGED} diverged, {BEST} best rate"
+    words = lossless_text(results.curves) or "diverged"
+    key = f"{above if full > 0 else ''}{NO_LOSS} {words}, {BEST} best rate"
     return "\n".join([*lines, *textwrap.wrap(key, width)])
 
 
@@ -287,16 +289,16 @@ def full_height(excess: Sequence[float]) -> float:
 
 
 def block(values: Sequence[float] | None, full: float) -> str:
-    """One column: the mean excess over seeds, unless most of them diverged.
+    """One column: the mean excess over seeds, unless most of them have no loss.
 
     Args:
-        values: The excess losses in this column, infinite for diverged runs; None if no rate of it was run.
+        values: The excess losses in this column, infinite for runs without a loss; None if no rate of it was run.
         full: The excess that fills a block.
     """
     if not values:
         return NOT_RUN
     finite = [value for value in values if math.isfinite(value)]
     if 2 * len(finite) < len(values):
-        return DIVERGED
+        return NO_LOSS
     share = min(1.0, fmean(finite) / full) if full > 0 else 0.0
     return HEIGHTS[round(share * (len(HEIGHTS) - 1))]

@@ -96,7 +96,7 @@ function drawLandscape() {
   const points = [];
   drawMarks(marks, plot, points);
   for (const curve of curves) {
-    const [size, seed, rates, losses, best, edge] = curve;
+    const [size, seed, rates, losses, best, edge, failed = []] = curve;
     const kind = curves.length > MANY_LINES ? "curve fine" : "curve";
     const group = coloured(node("g", { class: kind, "data-size": size, "data-seed": seed }, inner), size);
     const top = coloured(node("g", { class: "curve", "data-size": size, "data-seed": seed }, svg), size);
@@ -111,7 +111,7 @@ function drawLandscape() {
       if (loss !== null) path += (index && losses[index - 1] !== null ? "L" : "M") + at(spot.x, py(loss));
       if (above(loss)) up += `M${at(spot.x - 4, edge_at - 1)}l4 -7l4 7z`;
       else if (dotted) dots += `M${at(spot.x, spot.y)}h0`;
-      const said = loss === null ? "diverged" : `loss ${lossText(loss)}`;
+      const said = loss === null ? (failed.includes(index) ? "failed" : "diverged") : `loss ${lossText(loss)}`;
       const mark = index === best ? (edge ? `\noptimum, at the ${edge} edge of the range` : "\noptimum") : "";
       spot.text = `${name(size).join(", ")}, seed ${seed}\nrate ${rateText(rate)}\n${said}${mark}`;
       points.push(spot);

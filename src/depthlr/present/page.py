@@ -276,8 +276,8 @@ def facts_html(facts: Iterable[tuple[str, str]]) -> str:
 def plot_data(found: Findings | None) -> dict[str, Any]:
     """The numbers behind the plots, as JSON values.
 
-    Rates are listed once, and curves refer to them by index. The loss of a diverged cell is null. Long curves are
-    thinned, but they keep their optima.
+    Rates are listed once, and curves refer to them by index. The loss of a cell that diverged or failed is null. Long
+    curves are thinned, but they keep their optima.
     """
     if found is None:
         return NOTHING
@@ -304,13 +304,17 @@ def plot_data(found: Findings | None) -> dict[str, Any]:
 
 
 def _curve_json(curve: Curve, rate_index: dict[float, int], most: int) -> list[Any]:
-    """[size, seed, indices of the rates, losses, index of the optimum among them or -1, its edge or null]"""
+    """[size, seed, indices of the rates, losses, index of the optimum among them or -1, its edge or null].
+
+    A curve with failed cells has one entry more: their indices among its rates.
+    """
     best = curve.optimum
     kept = thin(len(curve.rates), None if best is None else best.index, most)
     rates = [rate_index[curve.rates[index]] for index in kept]
     losses = [_rounded(curve.losses[index], LOSS_DIGITS) for index in kept]
     place, edge = (-1, None) if best is None else (kept.index(best.index), best.edge)
-    return [curve.size, curve.seed, rates, losses, place, edge]
+    failed = [index for index, rate in enumerate(kept) if curve.rates[rate] in curve.failed]
+    return [curve.size, curve.seed, rates, losses, place, edge, *([failed] if failed else [])]
 
 
 def thin(count: int, best: int | None, most: int) -> list[int]:

@@ -30,7 +30,8 @@ from depthlr.present.style import (
     set_title,
     text_colour,
 )
-from depthlr.present.text import study_title
+from depthlr.present.text import lossless_text, study_title
+from depthlr.study.curves import RETRY
 from depthlr.study.results import Over, Results
 from depthlr.trace.depth import Depth
 from depthlr.transfer.recipe import Energies, MeasuredModel, ModelLike, Recipe
@@ -124,7 +125,10 @@ def _fit_points(
     for size in results.tuned_rates:
         points.append(seed_point(places[size], [optimum.rate for optimum in results.inside(size)]))
     if not points and not edges:
-        raise DepthlrError("Every run of the study diverged, so there is no tuned rate to plot: lower search.low.")
+        mend = f"{RETRY} trains the failed cells again" if results.failures else "lower search.low"
+        raise DepthlrError(
+            f"Every run of the study {lossless_text(results.curves)}, so there is no tuned rate to plot: {mend}."
+        )
     fit = results.fit(over) if len(points) > 1 else None
     return fit, fit.points if fit else points, edges, results.study.search.spacing
 

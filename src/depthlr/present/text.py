@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from depthlr.formatting import rate_text, signed
 from depthlr.law.fit import Fit
 from depthlr.present.findings import Findings, RateRow
+from depthlr.study.curves import Curve
 from depthlr.study.description import Study, to_toml
 from depthlr.study.results import Results
 from depthlr.training.command import KEY
@@ -55,17 +57,28 @@ def study_title(results: Results) -> str:
 def tuned_text(results: Results, size: int, none: str = "-") -> str:
     """The tuned rate of a size as text.
 
-    It is `at edge` if all optima lie at an edge of the range of rates, and `none` if every run diverged.
+    It is `at edge` if all optima lie at an edge of the range of rates, and `none` if no run has a loss.
 
     Args:
         results: The study.
         size: One of its sizes.
-        none: The text if every run diverged.
+        none: The text if no run has a loss.
     """
     if size in results.tuned_rates:
         return rate_text(results.tuned_rates[size])
     has_optimum = any(curve.optimum for curve in results.curves if curve.size == size)
     return AT_EDGE if has_optimum else none
+
+
+def lossless_text(curves: Iterable[Curve]) -> str:
+    """What the runs without a loss did: `diverged`, `failed`, or `diverged or failed`. Empty if all have one.
+
+    Args:
+        curves: The curves of these runs.
+    """
+    known = list(curves)
+    words = {"diverged": any(curve.diverged for curve in known), "failed": any(curve.failed for curve in known)}
+    return " or ".join(word for word, is_so in words.items() if is_so)
 
 
 def slope_interval_text(fit: Fit) -> str:
@@ -94,11 +107,10 @@ def rate_interval_text(row: RateRow) -> str:
 def run_facts(found: Findings) -> list[tuple[str, str]]:
     """Names and values of what was run: model, seeds, cells, time, machine, digests."""
     results, study = found.results, found.results.study
-    diverged = sum(record.diverged for record in results.records)
     facts = [
         ("Model", f"{study.model.title}, {study.model.vary or 'size'} {_join(study.model.sizes)}"),
         ("Seeds", _join(study.search.seeds)),
-        ("Cells", f"{len(results.records)} trained, {diverged} of them diverged"),
+        ("Cells", _cells_text(results)),
         ("Judged by", loss_label(results)),
     ]
     if results.records:
@@ -117,6 +129,14 @@ def run_facts(found: Findings) -> list[tuple[str, str]]:
         ("Data digest", found.snapshot.data_digest or "not recorded"),
         ("Study digest", study.digest),
     ]
+
+
+def _cells_text(results: Results) -> str:
+    """`64 trained, 3 of them diverged; 2 failed`."""
+    failed = sum(bool(record.failure) for record in results.records)
+    trained = len(results.records) - failed
+    diverged = sum(record.diverged for record in results.records) - failed
+    return f"{trained} trained, {diverged} of them diverged{f'; {failed} failed' if failed else ''}"
 
 
 def study_facts(found: Findings) -> dict[str, Any]:

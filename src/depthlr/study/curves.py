@@ -19,6 +19,7 @@ NEAR_GUESSING = 0.04  # the smallest relative improvement over guessing for a be
 NEAR_OPTIMUM = 0.5  # decades
 CURVED = 2.0  # standard errors: of noise alone one dip in ten looks deeper
 LEAST_FREEDOM = 3  # cells beyond those that a parabola and the seeds' levels take: fewer show no noise
+RETRY = "--retry-failed, or retry_failed=True,"  # what trains failed cells again
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,14 @@ class Curve:
     seed: int
     rates: tuple[float, ...]
     losses: tuple[float, ...]
-    optimum: Optimum | None  # None where every rate that was run diverged
+    optimum: Optimum | None  # None where no rate that was run has a loss
+    failed: frozenset[float] = frozenset()  # the rates whose cells failed; their losses stand as infinite, too
+
+    @property
+    def diverged(self) -> frozenset[float]:
+        """The rates that diverged."""
+        pairs = zip(self.rates, self.losses, strict=True)
+        return frozenset(rate for rate, loss in pairs if loss == math.inf) - self.failed
 
     @property
     def inside(self) -> bool:
@@ -40,6 +48,10 @@ class Curve:
     def fault(self) -> str | None:
         """Why a fit leaves it out, if it does."""
         best = self.optimum
+        if best is None and self.failed:
+            some = f"{len(self.failed)} of {len(self.rates)} cells failed and the others diverged"
+            how = some if self.diverged else "every cell failed"
+            return f"{how}, so it has no optimum; {RETRY} trains the failed cells again"
         if best is None:
             diverged = f"every rate diverged, down to {self.rates[0]:g}, so it has no optimum"
             return f"{diverged}; lower the lowest rate, in a new file"
@@ -89,7 +101,8 @@ def doubts(curves: Sequence[Curve], chance: float | None, judged_by: str = "loss
 def _is_flat(curves: Sequence[Curve]) -> bool:
     """Is the minimum no deeper than the noise, that is, the curvature less than two standard errors?
 
-    One parabola of log loss over log rate is fitted to all seeds near their best rates, with one level per seed.
+    One parabola of log loss over log rate is fitted to all seeds near their best rates, with one level per seed. A cell
+    that failed says nothing of the loss, and is left out.
     """
     known = [curve for curve in curves if curve.optimum is not None and curve.optimum.loss > 0]
     if not known:
@@ -100,7 +113,7 @@ def _is_flat(curves: Sequence[Curve]) -> bool:
         near = [
             (math.log10(rate) - middle, loss)
             for rate, loss in zip(curve.rates, curve.losses, strict=True)
-            if abs(math.log10(rate) - middle) <= NEAR_OPTIMUM
+            if abs(math.log10(rate) - middle) <= NEAR_OPTIMUM and rate not in curve.failed
         ]
         worst = max((loss for _, loss in near if loss < math.inf), default=math.inf)  # what a diverged run had at least
         for x, loss in near if worst < math.inf else []:

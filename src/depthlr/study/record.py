@@ -70,7 +70,7 @@ class Record:
     finished: str  # the date and time, UTC; empty where it is not known
     losses: bytes = field(repr=False)
     evaluations: bytes = field(default=b"", repr=False)
-    failure: str = ""  # why it could not be trained, if so; it counts as diverged
+    failure: str = ""  # why it could not be trained, if so; its loss is infinite then, and `diverged` is set
 
     @property
     def head(self) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from depthlr.errors import DepthlrError
 from depthlr.formatting import html_table
 from depthlr.law.curve import Optimum, geometric, optimum
 from depthlr.law.fit import POOLING, Fit, fit_power_law
-from depthlr.study.curves import Curve, by_size, chance_loss, doubts
+from depthlr.study.curves import RETRY, Curve, by_size, chance_loss, doubts
 from depthlr.study.description import Study
 from depthlr.study.record import Content, Environment, Record, stored_metric
 from depthlr.study.search import SearchState, search_state
@@ -105,7 +105,8 @@ class Results:
         bounds, curves = (self.study.search.low, self.study.search.high), []
         for (size, seed), records in found.items():
             rates, losses = tuple(record.cell.rate for record in records), tuple(map(self.loss_of, records))
-            curves.append(Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds)))
+            failed = frozenset(record.cell.rate for record in records if record.failure)
+            curves.append(Curve(size, seed, rates, losses, optimum(rates, losses, bounds=bounds), failed))
         return tuple(curves)
 
     def inside(self, size: int) -> tuple[Optimum, ...]:
@@ -159,7 +160,8 @@ class Results:
         first = failed[0].cell
         count = "1 cell failed and counts" if len(failed) == 1 else f"{len(failed)} cells failed and count"
         named = f"size {first.size}, seed {first.seed}, rate {first.rate:g}: {failed[0].failure}"
-        return (f"{count} as diverged ({named}): --retry-failed, or retry_failed=True, trains them again",)
+        again = "trains it again" if len(failed) == 1 else "trains them again"
+        return (f"{count} as worse than any loss ({named}): {RETRY} {again}",)
 
     def fit(self, over: Over = "size", depths: Mapping[int, float] | None = None, *, pooling: float = POOLING) -> Fit:
         """The line through the optima inside the range.

@@ -62,7 +62,7 @@ def outcome_or_failure(train: Callable[[], Outcome]) -> Outcome:
 
 
 def failed_outcome(reason: str, seconds: float, *, is_general: bool = False) -> Outcome:
-    """The outcome of a cell that could not be trained. It counts as diverged.
+    """The outcome of a cell that could not be trained. It has `diverged` set, as it has no loss.
 
     Args:
         reason: One sentence.
