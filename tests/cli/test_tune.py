@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from depthlr.cli.tune import RECIPE as RECIPE_OF_DEMO
 from depthlr.formatting import rate_text
@@ -21,7 +22,7 @@ vary = "layers"
 sizes = [1, 3]
 
 [training]
-steps = 40
+steps = 100
 batch = 64
 schedule = "warmup-cosine"
 variance = "own"
@@ -43,7 +44,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 def test_tune_carries_the_tuned_rate_and_checks_it(run, recipe: Path) -> None:
-    code, out, err = run("tune", str(recipe), "--verify", "--share", "0.5", "--workers", "1", "--json")
+    code, out, err = run("tune", str(recipe), "--verify", "--share", "0.2", "--workers", "1", "--json")
     assert code == 0, err
     found = json.loads(out)
     source = read_results(recipe.with_suffix(".sqlite"))
@@ -55,7 +56,7 @@ def test_tune_carries_the_tuned_rate_and_checks_it(run, recipe: Path) -> None:
     assert found["check"]["steps"] == 20
     assert len(found["check"]["losses"]) == 3
     assert f"{found['check']['best']:.2e}" in {f"{float(rate):.2e}" for rate in found["check"]["losses"]}
-    again = run("tune", str(recipe), "--verify", "--share", "0.5", "--workers", "1", "--json")
+    again = run("tune", str(recipe), "--verify", "--share", "0.2", "--workers", "1", "--json")
     assert again[1] == out
 
 
@@ -80,7 +81,7 @@ def test_a_rate_that_is_given_is_not_tuned(run, recipe: Path) -> None:
 
 def test_the_report_holds_the_rate_and_the_check(run, recipe: Path) -> None:
     page = recipe.with_suffix(".html")
-    options = ("--verify", "--share", "0.5", "--workers", "1", "--report", str(page), "--json")
+    options = ("--verify", "--share", "0.2", "--workers", "1", "--report", str(page), "--json")
     code, out, err = run("tune", str(recipe), *options)
     assert code == 0, err
     found = json.loads(out)
@@ -94,7 +95,7 @@ def test_the_report_holds_the_rate_and_the_check(run, recipe: Path) -> None:
 
 
 def test_the_json_of_a_check_that_diverged_has_no_infinity(run, recipe: Path) -> None:
-    options = ("--rate", "1e9", "--rule", "copy", "--verify", "--share", "0.5", "--workers", "1", "--json")
+    options = ("--rate", "1e9", "--rule", "copy", "--verify", "--share", "0.2", "--workers", "1", "--json")
     code, out, err = run("tune", str(recipe), *options)
     assert code == 0, err
     assert set(json.loads(out)["check"]["losses"].values()) == {None}
@@ -105,7 +106,8 @@ def test_the_json_of_a_check_that_diverged_has_no_infinity(run, recipe: Path) ->
     [
         (["--rate", "-1"], "--rate"),
         (["--rate", "0.1", "--report", "recipe.toml"], "--report recipe.toml: name a page that ends in .html."),
-        (["--rate", "0.1", "--verify", "--share", "2"], "--share"),
+        (["--rate", "0.1", "--verify", "--share", "2"], "--share is 2: give a number above 0, and 1 for the whole"),
+        (["--rate", "0.1", "--share", "0.5"], "--share is of a check by training: add --verify."),
         (["--rate", "0.1", "--rule", "lore"], "There is no rule 'lore'"),
     ],
 )
@@ -118,8 +120,32 @@ def test_bad_input_gets_one_sentence(run, recipe: Path, arguments, sentence: str
 def test_a_check_of_too_few_steps_is_refused_before_anything_trains(run, recipe: Path) -> None:
     code, _, err = run("tune", str(recipe), "--verify")
     assert code == 2
-    assert "--verify would train 4 of 40 steps, which are too few to show anything: add --share 0.5." in err
+    assert "--verify would train 10 of 100 steps, which are too few to show anything: add --share 0.2." in err
     assert not recipe.with_suffix(".sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "options", "sentence"),
+    [
+        (("", ""), ("--rule", "lore"), "There is no rule 'lore'"),
+        (('spec = "', 'spec = "tests.cli.test_tune:shallow?width=8" # '), (), "no more than two layers"),
+    ],
+    ids=["rule", "target"],
+)
+def test_what_is_wrong_with_the_target_is_said_before_the_source_is_trained(run, recipe, edit, options, sentence):
+    recipe.write_text(RECIPE.replace(*edit))
+    code, _, err = run("tune", str(recipe), *options)
+    assert code == 2
+    assert sentence in err
+    assert not recipe.with_suffix(".sqlite").exists()
+
+
+def shallow(layers: int = 1, width: int = 8) -> nn.Module:
+    """A model that cannot be deep."""
+    if layers > 2:
+        raise ValueError("no more than two layers")
+    hidden = [module for _ in range(layers) for module in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), *hidden, nn.Linear(width, 10))
 
 
 def test_checks_of_other_lengths_have_files_of_their_own(run, recipe: Path) -> None:

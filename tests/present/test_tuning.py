@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import unescape
 from math import inf
 
+import numpy as np
 import pytest
 from tests.present.made_results import results_of
 from tests.present.test_report import HOSTILE, Tags
@@ -15,7 +16,7 @@ from tests.present.test_report import HOSTILE, Tags
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
 from depthlr.present.page import policy
-from depthlr.present.tuning import next_steps, tuning_page
+from depthlr.present.tuning import next_steps, notes_of, recommended_rate, tuning_page
 from depthlr.study import Models, Search, Study, Training, parse_study
 from depthlr.study.tune import CHECK_RECORD, Tuning
 
@@ -64,7 +65,7 @@ def test_it_shows_the_check_and_what_such_a_check_is_worth():
     assert "In the check, by full runs, it had the lowest loss of three rates." in full
     assert CHECK_RECORD not in full
     fails = results_of({(12, 0): {2.5e-3: 1.2, 5e-3: inf, 1e-2: inf}})
-    assert "did not train at this rate" in words(replace(TUNING, checked=fails))
+    assert "did not train at the carried rate" in words(replace(TUNING, checked=fails))
     guesses = results_of({(12, 0): {2.5e-3: 2.2, 5e-3: 2.3, 1e-2: 2.3}})
     assert "hardly learned at this rate" in words(replace(TUNING, checked=guesses))
     assert "The check was not run." in words(TUNING)
@@ -79,17 +80,44 @@ def test_what_to_do_next_depends_on_what_was_done():
     assert "--verify" in next_steps(TUNING)[-1]
     assert "--share 1" in next_steps(CHECKED)[-1]
     assert next_steps(replace(CHECKED, share=1.0)) == [
-        "use 5.00e-3: of three full runs it had the lowest loss",
+        "use 5.00e-3: of three full runs with one seed it had the lowest loss",
         "if you can afford two more runs, train it also at 2.00e-3 and 1.20e-2, and keep the best",
     ]
     assert len(next_steps(replace(TUNING, carried=replace(CARRIED, low=None, high=None)))) == 2
 
 
+def test_a_loss_above_that_of_the_first_step_is_no_training():
+    """The target blew up, though every loss is finite."""
+    check = results_of({(12, 0): {2.5e-3: 40.0, 5e-3: 120.0, 1e-2: 700.0}})
+    first = np.full(1, 4.2, "<f4").tobytes()
+    blown = replace(check, records=tuple(replace(record, losses=first) for record in check.records))
+    for share in (0.1, 1.0):
+        tuning = replace(TUNING, checked=blown, share=share)
+        assert recommended_rate(tuning) is None
+        assert "trained at none of three rates" in next_steps(tuning)[0]
+        assert "did not train at the carried rate" in words(tuning)
+
+
+def test_a_rate_outside_its_rules_scope_is_swept_around():
+    tuning = replace(TUNING, carried=replace(CARRIED, in_scope=False, low=None, high=None))
+    assert next_steps(tuning)[0] == "sweep the target around 5.00e-3: the notes say why the rule may not hold here"
+
+
+def test_notes_say_how_finely_and_by_what_the_source_was_tuned():
+    near = replace(CARRIED, low=4.8e-3, high=5.2e-3)
+    assert "decades apart, and half of the interval is" in notes_of(replace(TUNING, carried=near))[-1]
+    assert "decades apart" not in "".join(notes_of(TUNING))
+    assert any("training.metric" in note for note in notes_of(TUNING))
+    judged = replace(STUDY.training, metric="validation")
+    by_validation = replace(STUDY, training=judged, data=replace(STUDY.data, validation=0.1))
+    assert not any("training.metric" in note for note in notes_of(replace(TUNING, study=by_validation)))
+
+
 @pytest.mark.parametrize(
     ("losses", "share", "first"),
     [
-        ((1.0, 1.1, inf), 1.0, "use 2.50e-3: of three full runs it had the lowest loss"),
-        ((1.0, inf, inf), 1.0, "use 2.50e-3: of three full runs it had the lowest loss"),
+        ((1.0, 1.1, inf), 1.0, "use 2.50e-3: of three full runs with one seed it had the lowest loss"),
+        ((1.0, inf, inf), 1.0, "use 2.50e-3: of three full runs with one seed it had the lowest loss"),
         ((1.0, 1.1, inf), 0.1, "train the target at 5.00e-3"),  # a short check does not choose between rates
         ((1.0, inf, inf), 0.1, "train the target at 2.50e-3: in the check it did not train at 5.00e-3"),
         ((inf, inf, inf), 0.1, "train the target below 2.00e-3: in the check it trained at none of three rates"),
@@ -104,7 +132,9 @@ def test_the_next_step_follows_the_check(losses: tuple[float, ...], share: float
     assert ("larger --share" in steps[-1]) == (losses[0] == 2.2)
     if steps[0].startswith("use"):  # the lowest loss is at the end of the three rates
         assert "train it also at 1.25e-3" in steps[1]
-        assert "by full runs, 2.50e-3 had a lower loss: use that." in words(replace(TUNING, checked=check, share=share))
+        assert "by full runs, 2.50e-3 had a lower loss than the carried rate." in words(
+            replace(TUNING, checked=check, share=share)
+        )
 
 
 def test_the_plot_has_the_source_s_curves_and_both_rates():

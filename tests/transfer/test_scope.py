@@ -14,9 +14,11 @@ from depthlr.law.carried_rate import (
     AS_INIT,
     CONSTANT_FINDINGS,
     CONSTANT_RATE,
+    FAR,
     FEW_STEPS,
     MANY_STEPS,
     UNKNOWN_SCHEDULE,
+    VERY_FEW_STEPS,
 )
 
 EXAMPLE = torch.zeros(2, 8)
@@ -60,7 +62,8 @@ LARGE = SMALL.replace(build=Net(8))
         ("warmup-cosine", 2000, set()),
         ("warmup-cosine", None, set()),
         (None, None, {UNKNOWN_SCHEDULE}),
-        ("warmup-cosine", 10, {FEW_STEPS}),
+        ("warmup-cosine", 99, {VERY_FEW_STEPS}),
+        ("warmup-cosine", 100, {FEW_STEPS}),
         ("warmup-cosine", 999, {FEW_STEPS}),
         ("warmup-cosine", 12_001, {MANY_STEPS}),
         (None, 2000, {UNKNOWN_SCHEDULE}),
@@ -77,8 +80,15 @@ def test_the_constant_exponent_says_where_the_run_is_unlike_those_it_was_fitted_
     models = transfer_rate(0.1, SMALL.replace(**_run(given)), LARGE.replace(**_run(given)), rule="constant")
     for carried in (transfer_rate(0.1, 10, 20, **given), models):
         assert {name for name, found in CONSTANT_FINDINGS.items() if found.sentence in carried.notes} == said
-        assert carried.in_scope is (carried.low is not None) is (CONSTANT_RATE not in said)
+        assert carried.in_scope is (carried.low is not None) is not bool(said & {CONSTANT_RATE, VERY_FEW_STEPS})
     assert RULES["constant"].carry_depths(0.1, 10, 20, **_run(given)) == transfer_rate(0.1, 10, 20, **given)
+
+
+def test_depths_farther_apart_than_those_it_was_fitted_on_are_a_note() -> None:
+    near, far = (transfer_rate(0.1, 6, depth, steps=2000, schedule="linear") for depth in (34, 35))
+    assert near.notes == ()
+    assert far.notes == (CONSTANT_FINDINGS[FAR].sentence,)
+    assert far.low is not None
 
 
 def _run(given) -> dict:

@@ -35,7 +35,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         rows: The cells, row by row.
         title: The line above the table.
     """
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(header_style="bold")
     lines = [list(map(str, row)) for row in rows]
     for index, column in enumerate(columns):
         numeric = all(_is_number(line[index]) for line in lines)
@@ -43,7 +43,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     for line in lines:
         table.add_row(*line)
     # Piped output has no terminal width: make it wide, so that no cell is cut.
-    PlainConsole(width=None if sys.stdout.isatty() else 140).print(table)
+    console = PlainConsole(width=None if sys.stdout.isatty() else 140)
+    if title is not None:  # a title of the table itself would be folded to the table's width
+        console.print(title, style="italic", highlight=False, soft_wrap=True)
+    console.print(table)
 
 
 def print_note(text: str) -> None:

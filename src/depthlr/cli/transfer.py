@@ -80,6 +80,8 @@ def transfer_command(
     print_note(f"{carried.rule}: {depths}, {rate_text(rate)} x {carried.factor:.3g}")
     if carried.low is not None and carried.high is not None:
         print_note(f"{carried.coverage:.0%} interval {rate_text(carried.low)} to {rate_text(carried.high)}")
+    elif not carried.in_scope:
+        print_note("no interval: outside the rule's scope, and the notes say why")
     for command in timm.values():
         print_note(f"timm: {command}")
         print_note("with all other options of the small run: weight decay, schedule, data and the rest")

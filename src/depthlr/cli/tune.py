@@ -25,10 +25,10 @@ from depthlr.cli.train_study import train_study
 from depthlr.errors import DepthlrError
 from depthlr.formatting import rate_text
 from depthlr.law.carried_rate import CarriedRate
-from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, tuning_page
+from depthlr.present.tuning import check_table, next_steps, notes_of, rates_table, recommended_rate, tuning_page
 from depthlr.study.description import MOST_SEEDS, Data, Models, Search, Study, read_study
 from depthlr.study.results import Results
-from depthlr.study.tasks import load_data
+from depthlr.study.tasks import depths_of, load_data
 from depthlr.study.tune import (
     CHECK_RECORD,
     STEP_SHARE,
@@ -42,6 +42,7 @@ from depthlr.study.tune import (
 )
 from depthlr.training.executor import Limits
 from depthlr.training.training import Training
+from depthlr.transfer.rules import make_rule
 
 
 def tune_command(
@@ -72,13 +73,18 @@ def tune_command(
     check_recipe(study)
     if rate is not None:
         check.positive("--rate", rate)
+    if rule is not None:
+        make_rule(rule)  # raises for a rule that does not exist, before anything is trained
+    if share != STEP_SHARE and not verify:
+        raise DepthlrError("--share is of a check by training: add --verify.")
     path = Path(recipe).with_suffix(".sqlite")
     source = checked = None
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
         train = partial(train_study, workers=workers, limits=Limits(timeout), retry_failed=retry_failed)
         examples, _ = load_data(study)
+        depths_of(study, examples.input)  # a target that cannot be built says so before the source is trained
         if verify:
-            check_steps(study, examples, share)  # before the source is trained
+            check_steps(study, examples, share)
         if rate is None:
             source = train(source_study(study), path)
             rate = tuned_rate(source, f". Change [search] in {recipe}, and delete {path}")
@@ -113,7 +119,8 @@ def print_tuning(tuning: Tuning) -> None:
         if tuning.share < 1:
             print_note(f"note: {CHECK_RECORD}")
     print_notes(notes_of(tuning))
-    print_note(f"evidence: {tuning.carried.evidence}")
+    if tuning.carried.evidence:
+        print_note(f"evidence: {tuning.carried.evidence}")
     for step in next_steps(tuning):
         print_note(f"next: {step}")
 
@@ -128,7 +135,8 @@ def _as_json(tuning: Tuning) -> dict[str, Any]:
         check_json = {"share": tuning.share, "steps": steps, "best": tuning.best_checked, "losses": losses}
     cells, notes = (0, []) if source is None else (len(source.records), list(source.notes))
     return {
-        "rate": tuning.carried.rate,
+        "rate": recommended_rate(tuning),
+        "next": next_steps(tuning),
         "source": {"rate": tuning.rate, "cells": cells, "notes": notes},
         "carried": asdict(tuning.carried),
         "check": check_json,

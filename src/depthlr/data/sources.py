@@ -96,7 +96,10 @@ def _load(name: str, folder: Path | str | None, split: str | None, options: Mapp
     if part and "split" not in defaults:
         raise DepthlrError(f"{name} has no split {split!r}: hold out a share of it, such as 0.1.")
     if folder is None and source.needs_folder:
-        raise DepthlrError(f"{name} reads your own folder: name it, as in depthlr data {name} --folder FOLDER.")
+        raise DepthlrError(
+            f"{name} reads your own folder: name it, as in depthlr data {name} --folder FOLDER, or as data.folder of a "
+            "study."
+        )
     parsed = {}
     defaults.pop("split", None)
     for key, value in given.items():

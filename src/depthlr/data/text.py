@@ -110,6 +110,8 @@ def load_text(folder: Path, context: int = 128) -> TextSet:
 def _find_text(folder: Path) -> Path:
     if folder.is_file():
         return folder
+    if not folder.is_dir():
+        raise DepthlrError(f"there is no folder {folder}: name the one with your .txt file.")
     found = sorted(folder.glob("*.txt"))
     if len(found) != 1:
         raise DepthlrError(f"{folder} holds {len(found)} .txt files: name the one to read.")

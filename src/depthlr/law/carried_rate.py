@@ -32,9 +32,12 @@ CONSTANT_EVIDENCE = (
 )
 # Properties of models, optimizers and runs: keys of a rule's findings, as the names of initializations are.
 PRE_NORM, BATCH_NORM, ADAPTIVE = "pre-norm", "batch-norm", "adaptive"
-CONSTANT_RATE, UNKNOWN_SCHEDULE, FEW_STEPS, MANY_STEPS = "constant rate", "unknown schedule", "few steps", "many steps"
+CONSTANT_RATE, UNKNOWN_SCHEDULE, FAR = "constant rate", "unknown schedule", "far"
+VERY_FEW_STEPS, FEW_STEPS, MANY_STEPS = "very few steps", "few steps", "many steps"
 WITHOUT_DECAY = ("constant", "warmup", "warmup-constant", "constant_with_warmup")  # names of schedules
 LEAST_STEPS, MOST_STEPS = 1_000, 12_000  # beyond these a run is unlike the 1,200 steps that `constant` was fitted on
+SHORTEST_STEPS = 100  # of a run that `constant` says anything about: the shortest that were tuned have 120
+MOST_RATIO = 5.7  # of two depths between which `constant` was fitted
 USE_MEASURED = "use the rule 'measured', which looks at both models and at batches of your data."
 COVERAGE = 0.8  # of tuned rates lie within a stated interval
 NORMAL_QUANTILE = 1.28  # a normal variable is within this many standard deviations of its mean with that probability
@@ -96,7 +99,16 @@ CONSTANT_FINDINGS = {
     FEW_STEPS: Finding(
         f"the run has fewer than {LEAST_STEPS:,} steps, and the exponent was fitted on 1,200: with the whole schedule "
         "in 120 steps, tuned rates of four of these recipes fell as depth^-0.37, depth^-0.35, depth^-0.32 and "
-        "depth^-0.05, which the interval covers.",
+        "depth^-0.05.",
+        interval_held=True,
+    ),
+    VERY_FEW_STEPS: Finding(
+        f"the run has fewer than {SHORTEST_STEPS} steps, and runs of fewer than 120 were not tested.",
+        interval_held=False,
+    ),
+    FAR: Finding(
+        f"the depths differ by more than a factor of {MOST_RATIO}, up to which the exponent was fitted: beyond it the "
+        "interval is an extrapolation.",
         interval_held=True,
     ),
     MANY_STEPS: Finding(
@@ -123,10 +135,12 @@ def run_properties(schedule: str | None, steps: int | None) -> set[str]:
         schedule: The name of the schedule, "constant" if there is none. None if that is not known.
         steps: How many steps the run has. None if that is not known.
     """
+    may_decay = schedule not in WITHOUT_DECAY
     properties = {
-        CONSTANT_RATE: schedule in WITHOUT_DECAY,
+        CONSTANT_RATE: not may_decay,
         UNKNOWN_SCHEDULE: schedule is None,
-        FEW_STEPS: schedule not in WITHOUT_DECAY and steps is not None and steps < LEAST_STEPS,
+        FEW_STEPS: may_decay and steps is not None and SHORTEST_STEPS <= steps < LEAST_STEPS,
+        VERY_FEW_STEPS: may_decay and steps is not None and steps < SHORTEST_STEPS,
         MANY_STEPS: steps is not None and steps > MOST_STEPS,
     }
     return {name for name, holds in properties.items() if holds}

@@ -14,13 +14,16 @@ from depthlr.law.carried_rate import (
     CONSTANT_EVIDENCE,
     CONSTANT_FINDINGS,
     EVIDENCE,
+    FAR,
     LAW_ERROR,
     LAW_FINDINGS,
+    MOST_RATIO,
     UNSEEN,
     CarriedRate,
     Finding,
     constant_error,
     decays,
+    doublings,
     finite_rate,
     run_properties,
 )
@@ -172,6 +175,8 @@ class DepthRule:
             properties: Of the models, the optimizer and the run: keys of `findings`.
             initialization: How the models are initialized, if that is known.
         """
+        if doublings(source_depth, target_depth) > math.log2(MOST_RATIO):
+            properties = {*properties, FAR}
         found = [finding for key, finding in self.findings.items() if key in properties]
         in_scope = not violations and all(finding.interval_held for finding in found)
         carried = CarriedRate(

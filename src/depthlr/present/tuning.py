@@ -15,7 +15,7 @@ from depthlr.present.text import duration_text, file_stem, loss_label, write_stu
 from depthlr.study.curves import NEAR_GUESSING, chance_loss
 from depthlr.study.follow import Snapshot
 from depthlr.study.results import Results
-from depthlr.study.tune import CHECK_RECORD, FACTOR, STEP_SHARE, Tuning
+from depthlr.study.tune import CHECK_RECORD, FACTOR, STEP_SHARE, Tuning, did_train
 
 
 def rates_table(tuning: Tuning) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -50,15 +50,25 @@ def check_table(tuning: Tuning, checked: Results) -> tuple[str, tuple[str, str, 
     return title, ("rate", "loss", ""), rows
 
 
+OTHER_METRIC = (
+    "rates are judged by the training loss, and the exponent was fitted on rates tuned for the validation loss at the "
+    'end: set data.validation and training.metric = "validation".'
+)
+COARSE = (
+    "the source's rates are {:.2g} decades apart, and half of the interval is {:.2g}: the source is not tuned that "
+    "finely, so take more points."
+)
+
+
 class CheckOutcome(StrEnum):
     """What the check says of the carried rate. Only full runs compare rates; shorter ones prefer other rates."""
 
     unchecked = "It was not checked by training."
-    failed = "In the check the target did not train at this rate."
+    failed = "In the check the target did not train at the carried rate."
     hardly_learned = "In the check the target hardly learned at this rate."
     trained = "In the check the target trained at this rate."
     best = "In the check, by full runs, it had the lowest loss of three rates."
-    not_best = "In the check, by full runs, {} had a lower loss: use that."
+    not_best = "In the check, by full runs, {} had a lower loss than the carried rate."
 
 
 def check_outcome(tuning: Tuning) -> CheckOutcome:
@@ -73,12 +83,23 @@ def check_outcome(tuning: Tuning) -> CheckOutcome:
     at_rate = min(checked.records, key=lambda record: abs(math.log(record.cell.rate / rate)))
     if tuning.share == 1 and tuning.best_checked not in (None, at_rate.cell.rate):
         return CheckOutcome.not_best
-    if at_rate.diverged or at_rate.failure:
+    if not did_train(at_rate, checked):
         return CheckOutcome.failed
     chance = None if checked.metric == "error" else chance_loss(checked.study)
     if chance is not None and checked.loss_of(at_rate) > (1 - NEAR_GUESSING) * chance:
         return CheckOutcome.hardly_learned
     return CheckOutcome.best if tuning.share == 1 else CheckOutcome.trained
+
+
+def recommended_rate(tuning: Tuning) -> float | None:
+    """The rate to train the target at: the carried one, unless the check speaks against it. None if none trained.
+
+    Args:
+        tuning: What was found.
+    """
+    if check_outcome(tuning) in (CheckOutcome.not_best, CheckOutcome.failed):
+        return tuning.best_checked
+    return tuning.carried.rate
 
 
 def next_steps(tuning: Tuning) -> list[str]:
@@ -92,8 +113,10 @@ def next_steps(tuning: Tuning) -> list[str]:
     if outcome is CheckOutcome.not_best:
         assert best is not None
         farther = best * best / carried.rate  # as far beyond the best as that lies from the carried rate
+        outside = carried.low is not None and carried.high is not None and not carried.low <= best <= carried.high
+        where = ", which lies outside the interval" if outside else ""
         return [
-            f"use {rate_text(best)}: of three full runs it had the lowest loss",
+            f"use {rate_text(best)}{where}: of three full runs with one seed it had the lowest loss",
             f"if you can afford one more run, train it also at {rate_text(farther)}, and keep the best",
         ]
     if outcome is CheckOutcome.failed:
@@ -103,7 +126,9 @@ def next_steps(tuning: Tuning) -> list[str]:
         return [f"train the target at {rate_text(best)}: in the check it did not train at {rate}"]
     steps = [f"train the target at {rate}"]
     if outcome is CheckOutcome.best:
-        steps = [f"use {rate}: of three full runs it had the lowest loss"]
+        steps = [f"use {rate}: of three full runs with one seed it had the lowest loss"]
+    elif not carried.in_scope:
+        steps = [f"sweep the target around {rate}: the notes say why the rule may not hold here"]
     if carried.low is not None:
         ends = interval_text(carried).replace(" to ", " and ")
         steps.append(f"if you can afford two more runs, train it also at {ends}, and keep the best")
@@ -118,7 +143,15 @@ def next_steps(tuning: Tuning) -> list[str]:
 
 def notes_of(tuning: Tuning) -> tuple[str, ...]:
     """What to mind about the sweep of the source and about the carried rate."""
-    return (*(tuning.source.notes if tuning.source else ()), *tuning.carried.notes)
+    source, carried, study = tuning.source, tuning.carried, tuning.study
+    notes = [*(source.notes if source else ()), *carried.notes]
+    if carried.rule == "constant" and study.training.metric != "validation":
+        notes.append(OTHER_METRIC)
+    if source is not None and carried.high is not None:
+        half = math.log10(carried.high / carried.rate)
+        if study.search.spacing > half:
+            notes.append(COARSE.format(study.search.spacing, half))
+    return tuple(notes)
 
 
 def cost_text(results: Results) -> str:
@@ -172,10 +205,13 @@ def _answer_html(tuning: Tuning) -> str:
     tiles += page.tile_html("carried to the target", f"× {carried.factor:.3g}", depths)
     tiles += page.tile_html("training time", duration_text(total), cost)
     checked = check_outcome(tuning).format(rate_text(tuning.best_checked or carried.rate))
-    verdict = f"The rate carried to {model.title} with {large}. {checked}"
+    verdict = f"The learning rate of {model.title} with {large}. {checked}"
+    use = recommended_rate(tuning) or carried.rate
+    aside = f"{carried.coverage:.0%} interval {interval_text(carried)}"
+    if use != carried.rate:
+        aside = f"carried: {rate_text(carried.rate)}, {aside}"
     return (
-        f'<p class="headline"><span class="formula">{rate_text(carried.rate)}</span> '
-        f'<span class="aside">{carried.coverage:.0%} interval {interval_text(carried)}</span></p>'
+        f'<p class="headline"><span class="formula">{rate_text(use)}</span> <span class="aside">{aside}</span></p>'
         f'<p class="verdict">{escape(verdict)}</p><dl class="tiles">{tiles}</dl>'
     )
 

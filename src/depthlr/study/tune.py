@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import nn
 
-from depthlr import check
 from depthlr.data.examples import Examples
 from depthlr.energy.persistent import SEEDS
 from depthlr.errors import DepthlrError
@@ -21,6 +21,7 @@ from depthlr.law.carried_rate import AS_INIT, CarriedRate
 from depthlr.law.rules import RULES, recommended_rule
 from depthlr.models.build import build
 from depthlr.study.description import Search, Study
+from depthlr.study.record import Record
 from depthlr.study.results import Results
 from depthlr.study.tasks import task_at, training_in_steps
 from depthlr.trace.depth import effective_depth
@@ -29,6 +30,7 @@ from depthlr.transfer.rules import Recipe, transfer_rate
 STEP_SHARE = 0.1  # of the steps, in which a check runs through the whole schedule
 LEAST_STEPS = 20  # of a check: fewer show nothing
 FACTOR = 2.0  # a check also trains at the carried rate divided and multiplied by this
+RISE = 1.1  # times the loss of the first step: a higher one at the end means that a run has blown up
 BATCHES = 17 * SEEDS  # what the rule `measured` takes
 # On RealBench's design recipes: python -m experiments.realbench checks
 CHECKS, CHECKS_RIGHT, CARRIED_BEST = 12, 4, 10
@@ -61,11 +63,24 @@ class Tuning:
 
     @property
     def best_checked(self) -> float | None:
-        """The rate with the lowest loss in the check."""
+        """The rate with the lowest loss in the check, of those at which the target trained."""
         if self.checked is None:
             return None
-        sound = [record for record in self.checked.records if not record.diverged and not record.failure]
+        sound = [record for record in self.checked.records if did_train(record, self.checked)]
         return min(sound, key=self.checked.loss_of).cell.rate if sound else None
+
+
+def did_train(record: Record, results: Results) -> bool:
+    """Whether a run ended with a loss no higher than that of its first step. One that rose has blown up.
+
+    Args:
+        record: The run.
+        results: The study that it belongs to.
+    """
+    if record.diverged or record.failure:
+        return False
+    first = np.frombuffer(record.losses, "<f4")[:1]
+    return results.metric == "error" or not first.size or results.loss_of(record) <= RISE * float(first[0])
 
 
 def check_recipe(study: Study) -> None:
@@ -139,9 +154,11 @@ def check_steps(study: Study, examples: Examples, share: float = STEP_SHARE) -> 
         share: Of the steps; 1 trains the target in full.
     """
     whole = training_in_steps(study, examples).run_steps
+    if not 0 < share <= 1:
+        raise DepthlrError(f"--share is {share:g}: give a number above 0, and 1 for the whole schedule.")
     if share == 1:
         return whole
-    steps = round(check.share("--share", share) * whole)
+    steps = round(share * whole)
     if steps < LEAST_STEPS:
         least = min(1.0, math.ceil(100 * LEAST_STEPS / whole) / 100)
         raise DepthlrError(
