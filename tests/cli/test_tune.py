@@ -128,7 +128,7 @@ def test_a_check_of_too_few_steps_is_refused_before_anything_trains(run, recipe:
     ("edit", "options", "sentence"),
     [
         (("", ""), ("--rule", "lore"), "There is no rule 'lore'"),
-        (('spec = "', 'spec = "tests.cli.test_tune:shallow?width=8" # '), (), "no more than two layers"),
+        (('spec = "', 'spec = "tests.cli.test_tune:shallow?width=8" # '), (), "layers 3: "),
     ],
     ids=["rule", "target"],
 )

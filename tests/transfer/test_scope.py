@@ -174,6 +174,13 @@ def test_every_rule_refuses_an_optimizer_that_cannot_be_made(rule: str, end: int
         transfer_rate(0.1, *recipes, rule=rule)
 
 
+@pytest.mark.parametrize("rule", DEPTH_RULES)
+def test_an_optimizer_of_another_model_is_refused(rule: str) -> None:
+    of_source = torch.optim.AdamW(SMALL.build.parameters(), lr=0.1)
+    with pytest.raises(DepthlrError, match="steps another model's parameters"):
+        transfer_rate(0.1, SMALL.replace(optimizer=of_source), LARGE.replace(optimizer=of_source), rule=rule)
+
+
 def test_a_frozen_model_has_no_groups_to_compare() -> None:
     carried = transfer_rate(0.1, Net(2).requires_grad_(False), Net(8), EXAMPLE, rule="copy")
     assert (carried.rate, carried.notes) == (0.1, ())

@@ -136,10 +136,13 @@ def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
         study: The study.
         input: The shape of one example, as a data set names it.
     """
-    return {
-        size: len(effective_depth(*build(study.model.spec_at(size), input=input, meta=True)).units)
-        for size in study.model.sizes
-    }
+    depths = {}
+    for size in study.model.sizes:
+        try:
+            depths[size] = len(effective_depth(*build(study.model.spec_at(size), input=input, meta=True)).units)
+        except DepthlrError as error:
+            raise DepthlrError(f"{study.model.size_name} {size}: {error}") from error
+    return depths
 
 
 OpenCluster = Callable[[MakeTask, Limits | None, int | None], Executor]

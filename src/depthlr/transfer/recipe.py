@@ -18,7 +18,7 @@ from depthlr.energy.batches import inputs_of, read_batches
 from depthlr.energy.energy import Energy, EnergyOverSeeds
 from depthlr.energy.initializations import Build, model_of
 from depthlr.energy.persistent import DrawnRate
-from depthlr.energy.step import LARGEST_GROUP, OwnRates, optimizers_of, own_rates
+from depthlr.energy.step import LARGEST_GROUP, OWN_FACTORY, OwnRates, optimizers_of, own_rates
 from depthlr.errors import DepthlrError
 from depthlr.init.plan import follows_plan, plan_of
 from depthlr.law.carried_rate import AS_INIT, OTHER_INIT, UNSEEN, CarriedRate
@@ -42,6 +42,7 @@ CARRIED_RATES = "carried rates: {}."
 OTHER_RUN = (
     "{} differ ({} against {}), and the rules change depth alone: tune the source as the target will be trained."
 )
+OTHER_MODEL = f"the optimizer steps another model's parameters: pass a factory, such as {OWN_FACTORY}."
 SAME_STEPS = 1.5  # numbers of steps that differ by less count as equal
 
 
@@ -245,8 +246,18 @@ def rates_of(recipe: Recipe, model: nn.Module | None) -> OwnRates | None:
     Args:
         recipe: Its optimizer is made.
         model: The model that it steps.
+
+    Raises:
+        DepthlrError: The optimizer is an object that steps another model.
     """
-    return None if model is None else own_rates(optimizers_of(recipe.optimizer, model))
+    if model is None:
+        return None
+    made = optimizers_of(recipe.optimizer, model)
+    own = {id(parameter) for parameter in model.parameters()}
+    stepped = [parameter for one in made for group in one.param_groups for parameter in group["params"]]
+    if stepped and not any(id(parameter) in own for parameter in stepped):
+        raise DepthlrError(OTHER_MODEL)
+    return own_rates(made)
 
 
 def _differences(source: Recipe, target: Recipe, rates: Sequence[OwnRates]) -> list[str]:
