@@ -397,3 +397,10 @@ def test_fit_refuses_to_print_a_rate_that_no_float_holds(fit_of, rates, at) -> N
     assert code == 2
     assert "beyond what a float holds" in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("model", "said"), [("cnn?layers=2&width=4", True), ("mlp?layers=2&width=4", False)])
+def test_groups_say_if_nothing_is_left_for_muon(run, model: str, said: bool) -> None:
+    code, _, err = run("groups", model, "--rate", "1e-3", "--other-rate", "1e-4")
+    assert code == 0, err
+    assert ("no hidden matrices for Muon" in err) is said

@@ -51,3 +51,5 @@ def groups_command(
     decay = max(group["weight_decay"] for group in found)
     print(table_text(group_multipliers(made, found), format, base, decay))
     print_note(f"lr_mult multiplies the rate {base:g}, wd_mult the weight decay {decay:g}; the first match counts")
+    if other_rate is not None and not any(group["use_muon"] and group["params"] for group in found):
+        print_note(f"note: the model has no hidden matrices for Muon, so --rate {rate:g} is not used")
