@@ -7,11 +7,13 @@ import hashlib
 import json
 import math
 import re
+import shlex
 import sqlite3
 import tomllib
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,11 +140,44 @@ def test_of_cells_that_another_program_trained_it_says_what_is_known_and_nothing
     described = ('"digits"', "on digits", "sgd", "SGD", "batch = 128", '"batch": 128', "cross_entropy", "nats")
     for unknown in (*described, "Trained on", "depthlr sweep", "cat >"):
         assert unknown not in told
-    known = ("my_package.models:build", "another program", "depthlr report bowls.sqlite --out bowls.html")
+    page = f"depthlr report {tmp_path}/own.sqlite --out {tmp_path}/own.html"
+    known = ("my_package.models:build", "another program", page)
     assert all(fact in unescape(told).replace("\\", "") for fact in known)
     own = render_report(written(tmp_path / "ours.sqlite"), form)
     assert "depthlr sweep bowls.toml" in own
     assert "another program" not in own
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+def test_the_report_of_a_command_names_it_and_repeats_it(tmp_path, monkeypatch, form):
+    monkeypatch.chdir(tmp_path)
+    command = 'python "my train.py" --note "<u>&" --lr {rate} --layers {size} --seed {seed}'
+    training = Training(command=command, result="out/{size}-{seed}-{rate}.json", key="eval_loss")
+    study = Study("own", Models(sizes=(3, 6, 12)), training, search=STUDY.search)
+    text = render_report(written("mine.sqlite", study, depths=False, examples=None), form)
+    assert "<u>" not in text or form != "html"
+    told = unescape(text).replace("\\", "")
+    for known in (command, "eval_loss", "out/{size}-{seed}-{rate}.json"):
+        assert known.replace('"', "") in told.replace('"', "")
+    assert "depthlr sweep own.toml --out mine.sqlite" in told
+    assert "depthlr report mine.sqlite --out mine.html" in told
+    assert "another program" not in told
+    assert '"digits"' not in told
+    shell = json.loads(render_report("mine.sqlite", "json"))["commands"]
+    assert parse_study(shell[shell.index("\n") + 1 : shell.index("END\ndepthlr")]) == study
+
+
+@pytest.mark.parametrize("name", ["runs/my study.sqlite", "-x.sqlite", "$(id);.sqlite", "<img src=x>.sqlite"])
+def test_the_commands_name_the_file_that_was_given(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    written(name)
+    *_, sweeps, reports = json.loads(render_report(name, "json"))["commands"].splitlines()
+    assert Path(shlex.split(sweeps)[-1]) == Path(name)
+    _, _, file, _, out = shlex.split(reports)
+    assert (Path(file), Path(out)) == (Path(name), Path(name).with_suffix(".html"))
+    assert not file.startswith("-")
+    assert "<img" not in render_report(name)
 
 
 def test_nothing_a_user_wrote_becomes_markup(tmp_path):

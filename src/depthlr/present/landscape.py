@@ -52,9 +52,9 @@ def loss_landscape(
 ) -> Axes:
     """Loss against rate for every depth.
 
-    Dots are the optima of seeds, a star is the tuned rate, and triangles are runs that diverged or failed. A hollow dot lies at an
-    edge of the range of rates and does not count in the tuned rate. The bold line is the median over seeds, if all
-    seeds ran most of the rates. It ends where it first leaves the picture, because runs beyond are erratic.
+    Dots are the optima of seeds, a star is the tuned rate, and triangles are runs that diverged or failed. A hollow dot
+    lies at an edge of the range of rates and does not count in the tuned rate. The bold line is the median over seeds,
+    if all seeds ran most of the rates. It ends where it first leaves the picture, because runs beyond are erratic.
 
     Args:
         results: The study.

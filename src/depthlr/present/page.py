@@ -24,6 +24,7 @@ from depthlr.formatting import rate_text, signed
 from depthlr.law.rules import LAW_EXPONENT
 from depthlr.present.findings import Findings, RateRow
 from depthlr.present.text import (
+    can_repeat,
     commands,
     loss_label,
     optional_rate_text,
@@ -127,7 +128,7 @@ def sections(found: Findings | None, *, live: bool = False) -> dict[str, str]:
     """
     if found is None:
         return {"status": "waiting", "answer": WAITING, "rates": "", "notes": "", "run": ""}
-    again = "Run it again" if found.results.described else "Make this page again"
+    again = "Run it again" if can_repeat(found.results) else "Make this page again"
     return {
         "status": _status_text(found),
         "answer": _answer_html(found),

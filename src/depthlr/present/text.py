@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from depthlr.formatting import rate_text, signed
@@ -121,14 +123,24 @@ def run_facts(found: Findings) -> list[tuple[str, str]]:
             ("Training time", duration_text(sum(record.seconds for record in results.records))),
         ]
     places = ", then ".join(map(str, results.environments)) or "not recorded"
-    if not results.described:
-        facts.append(("Trained by", "another program, whose data, optimizer, batch and loss are not recorded"))
     return [
         *facts,
+        *_trainer_facts(results),
         ("Trained on" if results.described else "Sweep ran on", places),
         ("Data digest", found.snapshot.data_digest or "not recorded"),
         ("Study digest", study.digest),
     ]
+
+
+def _trainer_facts(results: Results) -> list[tuple[str, str]]:
+    """What trained the cells, where it is not depthlr."""
+    training = results.study.training
+    if results.described:
+        return []
+    if training.command is None:
+        return [("Trained by", "another program, whose data, optimizer, batch and loss are not recorded")]
+    loss = f"the entry {training.key or KEY} of {training.result or 'its standard output'}"
+    return [("Trained by the command", training.command), ("Its loss", loss)]
 
 
 def _cells_text(results: Results) -> str:
@@ -140,20 +152,40 @@ def _cells_text(results: Results) -> str:
 
 
 def study_facts(found: Findings) -> dict[str, Any]:
-    """The study as tables, without data and training if another program trained the cells."""
+    """The study as tables, without what is not known of the training if another program trained the cells."""
     tables = found.results.study.to_dict()
     if found.results.described:
         return tables
-    return {key: tables[key] for key in ("name", "model", "search")}
+    known = ("name", "model", "search") if found.results.study.training.command is None else tables.keys() - {"data"}
+    return {key: table for key, table in tables.items() if key in known}
 
 
 def commands(found: Findings) -> str:
-    """Shell commands that run the study and write this report; only the report if another program trained the cells."""
-    name, metric = file_stem(found.results.study), found.results.chosen_metric
-    page = f"depthlr report {name}.sqlite --out {name}.html{'' if metric is None else f' --metric {metric}'}\n"
-    if not found.results.described:
+    """Shell commands that run the study and write this report; only the report if they cannot run the study."""
+    study, metric = found.results.study, found.results.chosen_metric
+    usual = Path(f"{file_stem(study)}.sqlite")
+    path = found.snapshot.path or usual
+    out = "" if path == usual else f" --out {_shell_word(path)}"
+    shown = f"{_shell_word(path)} --out {_shell_word(path.with_suffix('.html'))}"
+    page = f"depthlr report {shown}{'' if metric is None else f' --metric {metric}'}\n"
+    if not can_repeat(found.results):
         return page
-    return f"{write_study_command(found.results.study)}depthlr sweep {name}.toml\n{page}"
+    return f"{write_study_command(study)}depthlr sweep {file_stem(study)}.toml{out}\n{page}"
+
+
+def can_repeat(results: Results) -> bool:
+    """Whether the study says how its cells are trained. A program of the user's own may do it otherwise.
+
+    Args:
+        results: The study.
+    """
+    return results.described or results.study.training.command is not None
+
+
+def _shell_word(path: Path) -> str:
+    """A file as a shell reads it, and as no option of a command."""
+    text = str(path)
+    return quote(f"./{text}" if text.startswith("-") else text)
 
 
 def file_stem(study: Study) -> str:

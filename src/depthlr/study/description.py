@@ -295,12 +295,14 @@ def study_from_dict(tables: Mapping[str, Any]) -> Study:
 
 
 def to_toml(study: Study) -> str:
-    """The study as TOML, with every entry written out.
+    """The study as TOML, with every entry written out that counts: a command has its own data.
 
     Args:
         study: The study.
     """
     tables = study.to_dict()
+    if study.training.command is not None and study.data == Data():
+        del tables["data"]
     lines = [f"name = {_value(tables.pop('name'))}"]
     for key, entries in tables.items():
         lines += ["", f"[{key}]", *(f"{entry} = {_value(value)}" for entry, value in entries.items())]

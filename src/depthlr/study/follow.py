@@ -28,6 +28,7 @@ class Snapshot:
     results: Results
     data_digest: str | None
     version: int
+    path: Path | None = None  # the study's file, as it was given
 
     def by(self, metric: str | None) -> Snapshot:
         """The same moment, judged by another stored metric, as `Results.by` takes it; None changes nothing.
@@ -44,7 +45,7 @@ def read_snapshot(path: Path | str) -> Snapshot:
     Args:
         path: The study's file.
     """
-    return _snapshot(read_store(path), 0)
+    return _snapshot(read_store(path), 0, Path(path))
 
 
 class Follower:
@@ -63,10 +64,10 @@ class Follower:
             held = fact_rows(connection), connection.execute(NEWEST).fetchone()
             if held != self._held:
                 version = 1 if self._last is None else self._last.version + 1
-                self._last = _snapshot(read_content(self.path, connection), version)
+                self._last = _snapshot(read_content(self.path, connection), version, self.path)
                 self._held = held
         return self._last
 
 
-def _snapshot(content: Content, version: int) -> Snapshot:
-    return Snapshot(results_of(content), content.data_digest, version)
+def _snapshot(content: Content, version: int, path: Path) -> Snapshot:
+    return Snapshot(results_of(content), content.data_digest, version, path)
