@@ -242,6 +242,15 @@ def test_what_a_function_is_told_can_be_done_in_a_call(tmp_path):
     assert results.notes[0].endswith("raise the highest rate, in a new file")
 
 
+@pytest.mark.parametrize("verb", ["fit", "report", "serve", "tell", "export"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_description_in_place_of_results_is_told(run, tmp_path, verb, exists):
+    if exists:
+        (tmp_path / "own.toml").write_text("[model]\nsizes = [2, 4]\n")
+    with pytest.raises(DepthlrError, match=r"^own\.toml describes a study; its results are in own\.sqlite: name that"):
+        run(verb, "own.toml")
+
+
 # -- ask and tell ------------------------------------------------------------------------------------------------------
 
 

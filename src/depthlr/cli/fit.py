@@ -55,7 +55,7 @@ def fit_command(
 ) -> None:
     """Fit rate = c depth^slope to tuned rates."""
     judged: dict[str, str] = {}
-    if is_study_file(file):
+    if is_study_file(file) or file.endswith(".toml"):  # a study's description is refused as it is read
         if spacing is not None:
             raise DepthlrError("--spacing is for tables: a study knows its own grid; leave it out.")
         from depthlr.present.text import loss_label, metric_name

@@ -22,6 +22,7 @@ from depthlr.present.server import serving
 from depthlr.present.text import loss_label
 from depthlr.study.follow import read_snapshot
 from depthlr.study.results import Results, read_results, to_csv, to_json
+from depthlr.study.store import check_not_described
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,6 +122,7 @@ def serve_command(
     json: Json = False,
 ) -> None:
     """Show a sweep's report live, to this computer alone, until Ctrl-C."""
+    check_not_described(Path(study))
     if Path(study).exists():
         read_snapshot(study).by(metric)  # a file that is no study is refused before anybody looks at it
     elif not Path(study).absolute().parent.is_dir():

@@ -150,12 +150,25 @@ def read_store(path: Path | str) -> Content:
         path: The study's file.
     """
     place = Path(path)
+    check_not_described(place)
     with _sentences(place):  # of a name that is too long, too
         if not place.is_file():
             raise DepthlrError(f"There is no file {path}: name a study that depthlr sweep wrote.")
     with _sentences(place), reading(place) as connection:
         check_pages(place, connection)
         return read_content(place, connection)
+
+
+def check_not_described(path: Path) -> None:
+    """Refuse a file that by its name describes a study, and so holds no results.
+
+    Args:
+        path: The file that was named.
+    """
+    if path.suffix == ".toml":
+        raise DepthlrError(
+            f"{path} describes a study; its results are in {path.with_suffix('.sqlite')}: name that file."
+        )
 
 
 @contextmanager
