@@ -124,6 +124,23 @@ print("done")
     assert [(one.loss, one.accuracy) for one in found.evaluations] == [(found.loss, 0.75)]
 
 
+def test_an_accuracy_that_is_no_share_is_told_once_and_not_kept() -> None:
+    code = "import json; print(json.dumps({'loss': 1.0, 'accuracy': 75}))"
+    command = f"{sys.executable} -S -c {shlex.quote(code).replace('{', '{{').replace('}', '}}')} {FIELDS}"
+    executor = Commands(command, 1)
+    with pytest.warns(UserWarning, match="the accuracy 75, which is not kept: print a share, 0 to 1") as warned:
+        found = list(executor.train([CELL, Cell(4, 2, 0.1)]))
+    executor.close()
+    assert len(warned) == 1
+    assert [(outcome.loss, outcome.evaluations) for _, outcome in found] == [(1.0, ()), (1.0, ())]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("accuracy", ["0", "1", "null", "NaN"])
+def test_no_accuracy_and_any_share_are_fine(accuracy: str) -> None:
+    assert run(f"""print('{{"loss": 1.0, "accuracy": {accuracy}}}')""").loss == 1.0
+
+
 def test_no_shell_reads_a_command_unless_it_is_asked() -> None:
     code = "import sys, json; print(json.dumps({'loss': len(sys.argv)}))"
     assert run(code, words="{rate} {size} ; exit 3").loss == 6

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -107,6 +108,7 @@ class Commands(JobExecutor):
         super().__init__(workers or max(1, len(gpus)), limits)
         self._free_gpus = deque(islice(cycle(gpus or [None]), self.capacity))  # one for each command that may run
         self._command, self._result, self._key, self._shell = command, result, key, shell
+        self._warned = False
 
     def _submit(self, attempts: Sequence[Attempt]) -> Iterator[_Run]:
         for cell in (attempt.cell for attempt in attempts):
@@ -118,6 +120,12 @@ class Commands(JobExecutor):
 
     def _outcome(self, job: _Run) -> Outcome | str:
         found = job.outcome()
+        if job.odd_accuracy is not None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"training.command gave the accuracy {job.odd_accuracy:g}, which is not kept: print a share, 0 to 1.",
+                stacklevel=2,
+            )
         self._release(job)
         return found
 
@@ -144,6 +152,7 @@ class _Run:
         self._last: Mapping[str, Any] | None = None
         self._other: Mapping[Any, Any] = {}  # the last object without the key
         self._diverged = False
+        self.odd_accuracy: float | None = None  # that is no share, once the command is done
         self._read, self._rest = 0, b""  # bytes that were read, and the line that is not complete
         # Files, so that a command never waits for its reader, and a process that it leaves behind holds up nothing.
         self._output, self._errors = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115 (closed by `close`)
@@ -192,7 +201,9 @@ class _Run:
         loss, accuracy = _number(found[self._key]), _number(found.get("accuracy"))
         diverged = not math.isfinite(loss)
         evaluations: tuple[Evaluation, ...] = ()
-        if not diverged and 0 <= accuracy <= 1:
+        if not 0 <= accuracy <= 1:
+            self.odd_accuracy = None if math.isnan(accuracy) else accuracy
+        elif not diverged:
             evaluations = (Evaluation(max(1, len(self._losses)), loss, accuracy),)
         return Outcome(_single(self._losses), seconds, diverged, evaluations, loss=loss)
 
