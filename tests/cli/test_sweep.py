@@ -290,7 +290,7 @@ def test_a_table_that_is_a_pipe_is_read_from_its_first_byte(run):
         (["sweep", "mine.toml", "--out", "no/folder/x.sqlite"], "check that its folder is there"),
         (["sweep", "mine.toml", "--out", "."], "is a folder: name the file"),
         (["export", "none.sqlite"], "There is no file"),
-        (["export", "mine.toml"], "not a study of depthlr"),
+        (["export", "mine.toml"], "describes a study; its results are in"),
         (["fit", "none.sqlite"], "There is no file"),
         (["fit", "mine.sqlite", "--spacing", "0.1"], "--spacing is for tables"),
         (["fit", "optima.csv", "--over", "size"], "--over size and --metric are for studies"),
