@@ -107,7 +107,8 @@ def rate(name: str, value: Any) -> float:
 def _shown(value: object) -> str:
     """A value in a message. The text of a recipe or a tensor can be pages long, so its type stands for it."""
     shown = repr(value)
-    return shown if len(shown) <= LONGEST_SHOWN else f"a {type(value).__name__}"
+    plain = isinstance(value, int | float | str)
+    return shown if plain or len(shown) <= LONGEST_SHOWN else f"a {type(value).__name__}"
 
 
 def _float(value: Any) -> float:

@@ -128,9 +128,14 @@ def test_a_check_of_too_few_steps_is_refused_before_anything_trains(run, recipe:
     ("edit", "options", "sentence"),
     [
         (("", ""), ("--rule", "lore"), "There is no rule 'lore'"),
-        (('spec = "', 'spec = "tests.cli.test_tune:shallow?width=8" # '), (), "layers 3: "),
+        (('spec = "', 'spec = "tests.cli.test_tune:shallow?width=8" # '), (), "no more than two layers"),
+        (
+            ('spec = "', 'spec = "tests.cli.test_tune:stuck?width=8" # '),
+            (),
+            "stuck?layers=3&width=8: the model could",
+        ),
     ],
-    ids=["rule", "target"],
+    ids=["rule", "target", "forward"],
 )
 def test_what_is_wrong_with_the_target_is_said_before_the_source_is_trained(run, recipe, edit, options, sentence):
     recipe.write_text(RECIPE.replace(*edit))
@@ -146,6 +151,11 @@ def shallow(layers: int = 1, width: int = 8) -> nn.Module:
         raise ValueError("no more than two layers")
     hidden = [module for _ in range(layers) for module in (nn.Linear(width, width), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), nn.Linear(64, width), *hidden, nn.Linear(width, 10))
+
+
+def stuck(layers: int = 1, width: int = 8) -> nn.Module:
+    """A model that runs only if it is shallow."""
+    return nn.Sequential(shallow(min(layers, 2), width), *(nn.Linear(7, 7) for _ in range(layers - 2)))
 
 
 def test_checks_of_other_lengths_have_files_of_their_own(run, recipe: Path) -> None:

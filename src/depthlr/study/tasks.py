@@ -138,10 +138,12 @@ def depths_of(study: Study, input: str | None = None) -> dict[int, int]:
     """
     depths = {}
     for size in study.model.sizes:
+        spec = study.model.spec_at(size)
+        model, example = build(spec, input=input, meta=True)
         try:
-            depths[size] = len(effective_depth(*build(study.model.spec_at(size), input=input, meta=True)).units)
+            depths[size] = len(effective_depth(model, example).units)
         except DepthlrError as error:
-            raise DepthlrError(f"{study.model.size_name} {size}: {error}") from error
+            raise DepthlrError(f"{spec}: {error}") from error
     return depths
 
 
