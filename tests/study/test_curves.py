@@ -147,7 +147,6 @@ def test_a_page_tells_failed_cells_from_diverged_ones() -> None:
 
 
 def test_no_plot_of_failed_cells_alone_says_to_lower_the_rates() -> None:
-    pytest.importorskip("matplotlib")
     failed = failing(results_of({(3, 0): {1e-1: math.inf, 1.0: math.inf}}), lambda cell: True)
     with pytest.raises(DepthlrError, match=r"Every run of the study failed, so there is .*: --retry-failed, or"):
         scaling(failed)

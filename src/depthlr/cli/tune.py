@@ -37,6 +37,7 @@ from depthlr.study.tune import (
     check_recipe,
     check_steps,
     source_study,
+    target_study,
     tuned_rate,
     verification_study,
 )
@@ -82,7 +83,8 @@ def tune_command(
     with redirect_stdout(sys.stderr):  # a model, a loss or data of the user's own may print
         train = partial(train_study, workers=workers, limits=Limits(timeout), retry_failed=retry_failed)
         examples, _ = load_data(study)
-        depths_of(study, examples.input)  # a target that cannot be built says so before the source is trained
+        if rate is None:  # a target that cannot be built says so before the source is trained
+            depths_of(target_study(study), examples.input)
         if verify:
             check_steps(study, examples, share)
         if rate is None:
@@ -184,8 +186,7 @@ def demo_command(
         carried = {rule: carry_to_target(study, rate, examples, rule) for rule in COMPARED}
         check_of = verification_study(study, carried["constant"].rate, examples, share=1.0)
         checked = train_study(check_of, Path(folder) / "check.sqlite")
-        target = replace(study, model=replace(study.model, sizes=study.model.sizes[1:]))
-        tuned = train_study(target, Path(folder) / "target.sqlite")
+        tuned = train_study(target_study(study), Path(folder) / "target.sqlite")
     print_tuning(Tuning(study, rate, source, carried["constant"], checked, share=1.0))
     _print_errors(tuned, carried)
     print_note(f"{time.perf_counter() - start:.0f} s")

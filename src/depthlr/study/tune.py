@@ -110,6 +110,15 @@ def source_study(study: Study) -> Study:
     return replace(study, model=replace(study.model, sizes=study.model.sizes[:1]))
 
 
+def target_study(study: Study) -> Study:
+    """The study of the target alone.
+
+    Args:
+        study: The recipe.
+    """
+    return replace(study, model=replace(study.model, sizes=study.model.sizes[1:]))
+
+
 def tuned_rate(results: Results, mend: str = "") -> float:
     """The tuned rate of the source.
 
@@ -183,7 +192,7 @@ def verification_study(study: Study, rate: float, examples: Examples, share: flo
     metric = "budget" if training.metric == "last_epoch" else training.metric
     shorter = replace(training, steps=steps, epochs=None, warmup=warmup, metric=metric)
     search = Search("grid", rate / FACTOR, rate * FACTOR, 3, study.search.seeds[:1])
-    return replace(study, model=replace(study.model, sizes=study.model.sizes[1:]), training=shorter, search=search)
+    return replace(target_study(study), training=shorter, search=search)
 
 
 def _recipe_by_depth(study: Study, size: int, examples: Examples) -> Recipe:

@@ -346,3 +346,17 @@ def test_the_evidence_of_a_suggestion_is_that_of_the_design_half():
     assert f"On {asked} models of six recipes" in SUGGESTION_EVIDENCE
     assert f"median error was {median(errors):.2f} decades, the worst {max(errors):.2f}" in SUGGESTION_EVIDENCE
     assert f"contained {held} tuned rates" in SUGGESTION_EVIDENCE
+
+
+def test_the_page_says_where_suggestions_err_most():
+    page = (RESULTS.parents[1] / "docs" / "realbench.md").read_text("utf-8")
+    gpt, *others = (recipe_named(name) for name in names("design"))
+    errors = without_source(others, RESULTS, trained=False)[SUGGEST].errors.values()
+    assert f"On the other five recipes its worst error is {max(chain(*errors)):.2f}." in page
+    tuned = read_tuned(RESULTS / f"{gpt.name}.csv")
+    rates = rates_without_source(gpt, RESULTS)[SUGGEST]
+    ends = min(rates), max(rates)
+    depths = math.log10(tuned.depths[ends[1]] / tuned.depths[ends[0]])
+    falls = [math.log10(rates[ends[1]] / rates[ends[0]]), tuned.decades[ends[1]] - tuned.decades[ends[0]]]
+    suggested, found = (f"depth^({fall / depths:.1f})" for fall in falls)
+    assert f"its suggestions fall as {suggested}, and the tuned rates as {found}" in page
